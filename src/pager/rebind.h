@@ -1,0 +1,30 @@
+/*
+ * Giving libllama its mapped file from the pager. libllama maps a model with MAP_POPULATE, which
+ * would read all of it. It imports mmap as an ordinary symbol: for the time of one load the import
+ * slots of the named library (dl_iterate_phdr, the relocations of type JUMP_SLOT or GLOB_DAT) are
+ * pointed at our function, which answers for the model's descriptors, known by device and inode,
+ * and passes everything else on. Nothing is exported, no symbol is interposed, so it works alike
+ * from a program, a static or shared library and dlopen(RTLD_LOCAL).
+ *
+ * The one piece of mutable global state of this library lives here: the list of loads in progress,
+ * guarded by a mutex; loads in several threads take turns.
+ */
+#ifndef BMOE_PAGER_REBIND_H
+#define BMOE_PAGER_REBIND_H
+
+#include "bmoe.h"
+
+#include <sys/types.h>
+
+/* Answers the address to use for a mapping of `bytes` of the file, or NULL to let the real mmap
+ * do it. */
+typedef void *rebind_map_fn(void *ctx, dev_t dev, ino_t ino, size_t bytes);
+
+/* Points the mmap imports of every loaded object whose file name contains `library` ("libllama.so")
+ * at fn until rebind_end; posix_madvise and madvise imports become no-ops for addresses fn gave
+ * out. Answers the number of slots changed, 0 when the library has none (then nothing is changed:
+ * the load will read the file), or a negative code. Holds the load lock until rebind_end. */
+int rebind_begin(const char *library, rebind_map_fn *fn, void *ctx, struct bmoe_error *err);
+void rebind_end(void);
+
+#endif
