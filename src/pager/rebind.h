@@ -6,8 +6,12 @@
  * and passes everything else on. Nothing is exported, no symbol is interposed, so it works alike
  * from a program, a static or shared library and dlopen(RTLD_LOCAL).
  *
- * The one piece of mutable global state of this library lives here: the list of loads in progress,
- * guarded by a mutex; loads in several threads take turns.
+ * The one piece of mutable global state of this library lives here: the slots changed for the load
+ * in progress, guarded by a mutex; loads in several threads take turns. Only the thread that began
+ * is answered: a load that other code of the process runs meanwhile gets its own mapping.
+ *
+ * What fn gives out is the library's from then on: it unmaps parts of it (the header, what lies
+ * behind the last tensor) after the load and the rest when the model is freed, with munmap.
  */
 #ifndef BMOE_PAGER_REBIND_H
 #define BMOE_PAGER_REBIND_H
@@ -16,15 +20,19 @@
 
 #include <sys/types.h>
 
-/* Answers the address to use for a mapping of `bytes` of the file, or NULL to let the real mmap
- * do it. */
+/* Answers the address to use for a mapping of `bytes` of the file from its start, or NULL to let
+ * the real mmap do it. */
 typedef void *rebind_map_fn(void *ctx, dev_t dev, ino_t ino, size_t bytes);
 
 /* Points the mmap imports of every loaded object whose file name contains `library` ("libllama.so")
  * at fn until rebind_end; posix_madvise and madvise imports become no-ops for addresses fn gave
- * out. Answers the number of slots changed, 0 when the library has none (then nothing is changed:
- * the load will read the file), or a negative code. Holds the load lock until rebind_end. */
+ * out. Answers the number of slots changed, 0 when the library has none (then nothing is changed,
+ * nothing need be ended and the load will read the file), or a negative code: MISUSE when this
+ * thread has not ended its last one, SEAM when the slots cannot be written. An answer above 0 holds
+ * the load lock until rebind_end, which the same thread must call. */
 int rebind_begin(const char *library, rebind_map_fn *fn, void *ctx, struct bmoe_error *err);
-void rebind_end(void);
+
+/* Puts the slots back; answers how many mappings fn answered. Without a begin it does nothing. */
+unsigned rebind_end(void);
 
 #endif

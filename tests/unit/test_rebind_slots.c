@@ -1,0 +1,96 @@
+/*
+ * The import slots of a library bound at once under RELRO, lazily, or without a PLT, opened
+ * RTLD_LOCAL: each is found, changed, passes on what is not ours, and is put back.
+ *
+ * Usage: test_rebind_slots LIBRARY
+ */
+#include "pager/rebind.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define FILE_BYTES 4096
+
+static const char *library_path;
+static void *(*map)(int fd, size_t bytes);
+static int (*advise)(void *at, size_t bytes);
+static char ours[FILE_BYTES];
+
+struct known {
+    dev_t dev;
+    ino_t ino;
+};
+
+static void *answer_ours(void *ctx, dev_t dev, ino_t ino, size_t bytes)
+{
+    const struct known *k = ctx;
+    return dev == k->dev && ino == k->ino && bytes == FILE_BYTES ? ours : NULL;
+}
+
+static int memory_file(struct known *out)
+{
+    struct stat st;
+    int fd = memfd_create("test_rebind_slots", MFD_CLOEXEC);
+    assert_true(fd >= 0);
+    assert_int_equal(ftruncate(fd, FILE_BYTES), 0);
+    assert_int_equal(fstat(fd, &st), 0);
+    if (out)
+        *out = (struct known){st.st_dev, st.st_ino};
+    return fd;
+}
+
+static void expect_real(int fd)
+{
+    void *at = map(fd, FILE_BYTES);
+    assert_true(at != MAP_FAILED);
+    assert_ptr_not_equal(at, ours);
+    assert_int_equal(advise(at, FILE_BYTES), EINVAL);
+    assert_int_equal(munmap(at, FILE_BYTES), 0);
+}
+
+static void ours_is_answered_and_the_rest_passed_on(void **state)
+{
+    (void)state;
+    struct known k;
+    int fd = memory_file(&k), other = memory_file(NULL);
+    for (int round = 0; round < 3; round++) {
+        assert_int_equal(rebind_begin(strrchr(library_path, '/') + 1, answer_ours, &k, NULL), 2);
+        for (int call = 0; call < 2; call++) {
+            assert_ptr_equal(map(fd, FILE_BYTES), ours);
+            assert_int_equal(advise(ours + 8, 16), 0);
+            expect_real(other);
+        }
+        assert_true(map(-1, FILE_BYTES) == MAP_FAILED);
+        assert_int_equal(rebind_end(), 2);
+        expect_real(fd);
+    }
+    close(fd);
+    close(other);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc != 2)
+        return 2;
+    library_path = argv[1];
+    void *library = dlopen(library_path, RTLD_LAZY | RTLD_LOCAL);
+    if (!library)
+        return 1;
+    *(void **)&map = dlsym(library, "slots_map");
+    *(void **)&advise = dlsym(library, "slots_advise");
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ours_is_answered_and_the_rest_passed_on),
+    };
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    dlclose(library);
+    return failed;
+}
