@@ -24,8 +24,8 @@ check-long: all
 install: all
 	cmake --install $(BUILD) --prefix $(PREFIX)
 
-lint: configure
-	./scripts/lint $(BUILD)
+lint:
+	./scripts/lint
 
 format:
 	git ls-files '*.c' '*.h' | xargs clang-format -i
