@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { N_DECODE = 64, N_CONTEXT = 256, MAX_PROMPT = 128 };
+enum { N_DECODE = 64, N_CONTEXT = 256, MAX_PROMPT = 128, FIRST_BYTE = 3 };
 
 /* What was seen of the logits. */
 struct seen {
@@ -69,7 +69,8 @@ static int decode(struct llama_context *context, const struct llama_vocab *vocab
         next = look(llama_get_logits_ith(context, -1), n_vocab, seen);
         seen->n_distinct += !met[next];
         met[next] = true;
-        tokens[0] = next;
+        /* Greedy first; then letters, as a greedy answer of random weights may well be a cycle. */
+        tokens[0] = i < N_DECODE / 2 ? next : FIRST_BYTE + 'a' + i * 7 % 26;
         n = 1;
     }
     free(met);
@@ -84,8 +85,8 @@ static int judge(const char *path, const struct seen *seen)
         fprintf(stderr, "%s: a logit is not finite.\n", path);
     else if (seen->min_spread < 0.2 || seen->max_spread > 20)
         fprintf(stderr, "%s: the spread of the logits is out of 0.2 .. 20.\n", path);
-    else if (seen->n_distinct < 4)
-        fprintf(stderr, "%s: the answer repeats %d tokens.\n", path, seen->n_distinct);
+    else if (seen->n_distinct < 16)
+        fprintf(stderr, "%s: the best token is one of %d only.\n", path, seen->n_distinct);
     else
         return 0;
     return 1;

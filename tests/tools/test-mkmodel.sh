@@ -28,13 +28,18 @@ same_sum() {
 }
 
 case $1 in
-decodes) # decodes PRESET TYPE...
+types-decode) # types-decode PRESET TYPE...
     preset=$2
     shift 2
     for type in "$@"; do
         "$MKMODEL" --preset "$preset" --type "$type" -o model.gguf || fail "$preset $type"
         "$MODEL_DECODES" model.gguf "$BACKENDS" || fail "$preset $type does not decode"
     done
+    ;;
+decodes) # decodes OPTION...
+    shift
+    "$MKMODEL" "$@" -o model.gguf || fail "$*"
+    "$MODEL_DECODES" model.gguf "$BACKENDS" || fail "$* does not decode"
     ;;
 same) # same PRESET: options and nothing else decide the bytes
     "$MKMODEL" --preset "$2" --threads 1 -o a.gguf || fail one thread
@@ -67,6 +72,12 @@ refuses)
     expect 2 "$MKMODEL" --layers 0 -o out.gguf
     expect 2 "$MKMODEL" --experts 1025 -o out.gguf
     expect 2 "$MKMODEL" --experts 8 --used 9 -o out.gguf
+    expect 2 "$MKMODEL" --arch lfm2moe --embd 130 -o out.gguf
+    expect 2 "$MKMODEL" --arch gemma4 --layers 5 -o out.gguf
+    expect 2 "$MKMODEL" --heads 5 -o out.gguf
+    expect 2 "$MKMODEL" --fused -o out.gguf
+    expect 2 "$MKMODEL" --mtp -o out.gguf
+    expect 2 "$MKMODEL" --arch gpt-oss --tied -o out.gguf
     expect 2 "$MKMODEL" --vocab 259 -o out.gguf
     expect 2 "$MKMODEL" --zipf nan -o out.gguf
     expect 2 "$MKMODEL" --zipf -1 -o out.gguf

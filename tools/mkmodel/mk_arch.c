@@ -12,9 +12,15 @@
 static const struct {
     const char *name;
     void (*fill)(struct mk_plan *plan);
-    bool tied;
+    struct mk_arch_traits traits;
 } table[] = {
-    {"qwen3moe", mk_arch_qwen3moe, false},
+    {"qwen3moe", mk_arch_qwen3moe, {0}},
+    {"qwen35moe", mk_arch_qwen35moe, {.may_fuse = true, .may_mtp = true}},
+    {"gemma4", mk_arch_gemma4, {.tied = true, .fused = true, .may_fuse = true}},
+    {"gpt-oss", mk_arch_gpt_oss, {.never_tied = true}},
+    {"nemotron_h_moe", mk_arch_nemotron_h_moe, {0}},
+    {"lfm2moe", mk_arch_lfm2moe, {.tied = true}},
+    {"deepseek2", mk_arch_deepseek2, {.may_fuse = true, .may_mtp = true}},
 };
 
 enum { N_ARCHS = sizeof table / sizeof table[0] };
@@ -32,20 +38,24 @@ int mk_arch_fill(struct mk_plan *plan, struct mk_error *error)
     return mk_error_set(error, -EINVAL, "No architecture is called %s.", plan->shape.arch);
 }
 
-bool mk_arch_always_tied(const char *arch)
+struct mk_arch_traits mk_arch_traits(const char *arch)
 {
     for (int i = 0; i < N_ARCHS; i++)
         if (strcmp(table[i].name, arch) == 0)
-            return table[i].tied;
-    return false;
+            return table[i].traits;
+    return (struct mk_arch_traits){0};
 }
 
 void mk_arch_experts(struct mk_plan *plan, int64_t layer)
 {
     const struct mk_shape *shape = &plan->shape;
 
-    mk_plan_experts(plan, layer, "ffn_gate_exps.weight", shape->embd, shape->ff, 1.0f);
-    mk_plan_experts(plan, layer, "ffn_up_exps.weight", shape->embd, shape->ff, 1.0f);
+    if (plan->fused) {
+        mk_plan_experts(plan, layer, "ffn_gate_up_exps.weight", shape->embd, 2 * shape->ff, 1.0f);
+    } else {
+        mk_plan_experts(plan, layer, "ffn_gate_exps.weight", shape->embd, shape->ff, 1.0f);
+        mk_plan_experts(plan, layer, "ffn_up_exps.weight", shape->embd, shape->ff, 1.0f);
+    }
     mk_plan_experts_output(plan, layer, "ffn_down_exps.weight", 3.0f);
 }
 
@@ -71,8 +81,41 @@ void mk_arch_attention(struct mk_plan *plan, int64_t layer, int64_t head_dim, in
     mk_plan_output(plan, layer, "attn_output.weight", shape->heads * head_dim, 1.5f);
 }
 
-void mk_arch_qk_norms(struct mk_plan *plan, int64_t layer, int64_t head_dim)
+void mk_arch_qk_norms(struct mk_plan *plan, int64_t layer, int64_t head_dim, float mean)
 {
-    mk_plan_vector(plan, layer, "attn_q_norm.weight", head_dim, 1.6f, 0.1f);
-    mk_plan_vector(plan, layer, "attn_k_norm.weight", head_dim, 1.6f, 0.1f);
+    mk_plan_vector(plan, layer, "attn_q_norm.weight", head_dim, mean, 0.05f * mean);
+    mk_plan_vector(plan, layer, "attn_k_norm.weight", head_dim, mean, 0.05f * mean);
+}
+
+void mk_arch_ssm_keys(struct mk_plan *plan)
+{
+    const struct mk_shape *shape = &plan->shape;
+
+    mk_plan_u32(plan, "ssm.conv_kernel", shape->conv);
+    mk_plan_u32(plan, "ssm.inner_size", shape->ssm_inner);
+    mk_plan_u32(plan, "ssm.state_size", shape->ssm_state);
+    mk_plan_u32(plan, "ssm.time_step_rank", shape->ssm_heads);
+    mk_plan_u32(plan, "ssm.group_count", shape->ssm_groups);
+}
+
+void mk_arch_selection_keys(struct mk_plan *plan, float scale)
+{
+    enum { SIGMOID = 2 };
+
+    mk_plan_u32(plan, "expert_gating_func", SIGMOID);
+    mk_plan_bool(plan, "expert_weights_norm", true);
+    mk_plan_f32(plan, "expert_weights_scale", scale);
+}
+
+void mk_arch_mtp(struct mk_plan *plan)
+{
+    int64_t layer = plan->shape.layers;
+    int64_t embd = plan->shape.embd;
+
+    mk_plan_u32(plan, "block_count", layer + 1);
+    mk_plan_u32(plan, "nextn_predict_layers", 1);
+    mk_plan_matrix(plan, layer, "nextn.eh_proj.weight", 2 * embd, embd, 1.0f);
+    mk_plan_vector(plan, layer, "nextn.enorm.weight", embd, 1.0f, 0.05f);
+    mk_plan_vector(plan, layer, "nextn.hnorm.weight", embd, 1.0f, 0.05f);
+    mk_plan_vector(plan, layer, "nextn.shared_head_norm.weight", embd, 1.0f, 0.05f);
 }

@@ -11,8 +11,17 @@
 /* Adds everything of the plan's architecture; -EINVAL if shape.arch is none of ours. */
 int mk_arch_fill(struct mk_plan *plan, struct mk_error *error);
 
-/* True if files of this architecture have no output.weight of their own. */
-bool mk_arch_always_tied(const char *arch);
+/* What an architecture's files may or must have. */
+struct mk_arch_traits {
+    bool tied; /* no output.weight of their own, always */
+    bool never_tied;
+    bool fused; /* gate and up of the experts in one tensor, always */
+    bool may_fuse;
+    bool may_mtp; /* a block that predicts a second token */
+};
+
+/* The traits of a known architecture. */
+struct mk_arch_traits mk_arch_traits(const char *arch);
 
 void mk_arch_qwen3moe(struct mk_plan *plan);
 void mk_arch_qwen35moe(struct mk_plan *plan);
@@ -25,8 +34,13 @@ void mk_arch_deepseek2(struct mk_plan *plan);
 /* Shared parts: gate, up and down of the routed experts, and of one dense or shared block. */
 void mk_arch_experts(struct mk_plan *plan, int64_t layer);
 void mk_arch_dense(struct mk_plan *plan, int64_t layer, const char *suffix, int64_t ff);
-/* q, k, v and output of plain attention; kv_heads of this layer. */
+/* q, k, v and output of plain attention, and norms of q and k around `mean`. */
 void mk_arch_attention(struct mk_plan *plan, int64_t layer, int64_t head_dim, int64_t kv_heads);
-void mk_arch_qk_norms(struct mk_plan *plan, int64_t layer, int64_t head_dim);
+void mk_arch_qk_norms(struct mk_plan *plan, int64_t layer, int64_t head_dim, float mean);
+void mk_arch_ssm_keys(struct mk_plan *plan);
+/* Selection by a sigmoid with a bias, weights normed and then scaled. */
+void mk_arch_selection_keys(struct mk_plan *plan, float scale);
+/* What makes the block behind the last layer one that predicts a second token. */
+void mk_arch_mtp(struct mk_plan *plan);
 
 #endif

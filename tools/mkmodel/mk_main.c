@@ -63,14 +63,17 @@ static int make(const struct mk_options *options, struct mk_error *error)
     struct mk_plan plan;
     char *template = NULL;
     const char *type = options->type ? options->type : options->shape.type;
-    bool tied = options->tied || mk_arch_always_tied(options->shape.arch);
+    struct mk_arch_traits traits = mk_arch_traits(options->shape.arch);
     int rc = 0;
 
     if (options->chat_template)
         rc = read_text(options->chat_template, &template, error);
     if (rc < 0)
         return rc;
-    rc = mk_plan_init(&plan, &options->shape, tied);
+    rc = mk_plan_init(&plan, &options->shape);
+    plan.tied = options->tied || traits.tied;
+    plan.fused = options->fused || traits.fused;
+    plan.mtp = options->mtp;
     if (rc == 0)
         rc = mk_vocab_add(&plan, template, error);
     if (rc == 0)

@@ -5,6 +5,7 @@
  */
 #include "mk_options.h"
 
+#include "mk_arch.h"
 #include "mk_vocab.h"
 
 #include <errno.h>
@@ -24,6 +25,8 @@ enum option_id {
     OPT_SHARDS,
     OPT_EMPTY_FIRST,
     OPT_TIED,
+    OPT_FUSED,
+    OPT_MTP,
     OPT_TEMPLATE,
     OPT_THREADS,
     OPT_LIST,
@@ -48,7 +51,7 @@ static const struct option_row table[] = {
     {"--arch", "NAME", "begin with the tiny preset of an architecture", OPT_ARCH, 0, 0, 0},
     {"--layers", "N", "layers", SHAPE(layers), 1, 512},
     {"--experts", "N", "experts of a layer", SHAPE(experts), 1, 1024},
-    {"--used", "N", "routed experts of a token", SHAPE(used), 1, 1024},
+    {"--used", "N", "routed experts of a token", SHAPE(used), 1, 256},
     {"--embd", "N", "width of the residual stream", SHAPE(embd), 32, 65536},
     {"--ff", "N", "inner width of an expert", SHAPE(ff), 32, 65536},
     {"--shared-ff", "N", "inner width of the shared expert", SHAPE(shared_ff), 32, 65536},
@@ -64,6 +67,8 @@ static const struct option_row table[] = {
     {"--shards", "N", "write N files NAME-00001-of-0000N.gguf", OPT_SHARDS, 0, 1, 999},
     {"--empty-first", NULL, "the first shard holds metadata only", OPT_EMPTY_FIRST, 0, 0, 0},
     {"--tied", NULL, "the head is the embedding", OPT_TIED, 0, 0, 0},
+    {"--fused", NULL, "gate and up of the experts are one tensor", OPT_FUSED, 0, 0, 0},
+    {"--mtp", NULL, "add a block that predicts a second token", OPT_MTP, 0, 0, 0},
     {"--chat-template", "FILE", "put a chat template into the file", OPT_TEMPLATE, 0, 0, 0},
     {"--threads", "N", "threads (default: the CPUs, at most 16)", OPT_THREADS, 0, 1, 256},
     {"--list", NULL, "print the tensors and write nothing", OPT_LIST, 0, 0, 0},
@@ -158,6 +163,12 @@ static int apply_text(struct mk_options *options, struct given *given, const str
     case OPT_TIED:
         options->tied = true;
         break;
+    case OPT_FUSED:
+        options->fused = true;
+        break;
+    case OPT_MTP:
+        options->mtp = true;
+        break;
     case OPT_TEMPLATE:
         options->chat_template = value;
         break;
@@ -233,16 +244,34 @@ static int make_shape(struct mk_options *options, const struct given *given, str
                                 table[i].name);
         *field = given->numbers[i];
     }
-    return mk_shape_check(&options->shape, error);
+    return mk_shape_settle(&options->shape, error);
 }
 
 static int check(struct mk_options *options, const struct given *given, struct mk_error *error)
 {
+    struct mk_arch_traits traits;
+    int rc;
+
     if (!options->list && !options->write.path)
         return mk_error_set(error, -EINVAL, "Name the file to write with -o FILE.");
     if (options->write.empty_first && options->write.shards < 2)
         return mk_error_set(error, -EINVAL, "--empty-first needs --shards 2 or more.");
-    return make_shape(options, given, error);
+    rc = make_shape(options, given, error);
+    if (rc < 0)
+        return rc;
+    traits = mk_arch_traits(options->shape.arch);
+    if (options->fused && !traits.may_fuse)
+        return mk_error_set(error, -EINVAL,
+                            "libllama reads no fused experts of %s; leave out --fused.",
+                            options->shape.arch);
+    if (options->tied && traits.never_tied)
+        return mk_error_set(error, -EINVAL,
+                            "libllama wants a head of its own for %s; leave out --tied.",
+                            options->shape.arch);
+    if (options->mtp && !traits.may_mtp)
+        return mk_error_set(error, -EINVAL, "Architecture %s has no such block; leave out --mtp.",
+                            options->shape.arch);
+    return 0;
 }
 
 int mk_options_parse(struct mk_options *options, int argc, char **argv, struct mk_error *error)

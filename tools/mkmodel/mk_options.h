@@ -20,6 +20,8 @@ struct mk_options {
     size_t n_rules;
     const char *chat_template; /* a file's name, or NULL */
     bool tied;
+    bool fused;
+    bool mtp;
     bool list; /* print the tensors, write nothing */
     bool help;
     struct mk_write_options write;

@@ -14,8 +14,10 @@
 
 enum { MAX_KEY = 128, CONTEXT_LENGTH = 32768 };
 
-/* Brings the carrier to about 1 behind a norm: the stream's deviation grows from 1 to sqrt(2). */
-static const float carrier_gain = 1.2f / MK_CARRIER;
+void mk_plan_no_memory(struct mk_plan *plan)
+{
+    mk_error_set(&plan->error, -ENOMEM, "Out of memory for the plan of the file.");
+}
 
 /* Writes `ARCH.key` into buffer and returns it. */
 static const char *full_key(const struct mk_plan *plan, const char *key, char buffer[MAX_KEY])
@@ -59,13 +61,12 @@ void mk_plan_bools(struct mk_plan *plan, const char *key, const bool *values, si
     gguf_set_arr_data(plan->keys, full_key(plan, key, buffer), GGUF_TYPE_BOOL, values, n);
 }
 
-int mk_plan_init(struct mk_plan *plan, const struct mk_shape *shape, bool tied)
+int mk_plan_init(struct mk_plan *plan, const struct mk_shape *shape)
 {
     char name[96];
 
     memset(plan, 0, sizeof *plan);
     plan->shape = *shape;
-    plan->tied = tied;
     plan->keys = gguf_init_empty();
     if (!plan->keys)
         return mk_error_set(&plan->error, -ENOMEM, "Out of memory for the metadata.");
@@ -100,7 +101,7 @@ static struct mk_tensor *new_tensor(struct mk_plan *plan)
         struct mk_tensor *grown = reallocarray(plan->tensors, capacity, sizeof *grown);
 
         if (!grown) {
-            mk_error_set(&plan->error, -ENOMEM, "Out of memory for the list of tensors.");
+            mk_plan_no_memory(plan);
             return NULL;
         }
         plan->tensors = grown;
@@ -185,7 +186,7 @@ void mk_plan_norm(struct mk_plan *plan, int64_t layer, const char *name, bool ke
 {
     struct mk_fill fill = {.mean = 1.0f, .std = 0.05f, .has_column0 = true};
 
-    fill.column0 = keep_carrier ? carrier_gain : 0.0f;
+    fill.column0 = keep_carrier ? MK_CARRIER_GAIN : 0.0f;
     mk_plan_add(plan, layer, name, MK_KEEP, (int64_t[4]){plan->shape.embd}, fill);
 }
 

@@ -25,6 +25,9 @@ struct gguf_context;
 /* The number every embedding holds in the carrier channel, in units of an embedding's deviation. */
 #define MK_CARRIER 2.0f
 
+/* Brings the carrier to about 1 behind a norm: the stream's deviation grows from 1 to sqrt(2). */
+#define MK_CARRIER_GAIN (1.2f / MK_CARRIER)
+
 enum mk_fill_kind {
     MK_FILL_NOISE,  /* mean + std * noise */
     MK_FILL_ROUTER, /* noise, and in column 0 the preference of the row's expert */
@@ -60,6 +63,8 @@ struct mk_tensor {
 struct mk_plan {
     struct mk_shape shape; /* overrides applied */
     bool tied;             /* the head is the embedding */
+    bool fused;            /* gate and up of the experts are one tensor */
+    bool mtp;              /* a block that predicts a second token follows the layers */
     struct gguf_context *keys;
     struct mk_tensor *tensors;
     size_t n_tensors;
@@ -68,10 +73,13 @@ struct mk_plan {
 };
 
 /* Begins a plan in *plan (caller's storage): the keys all architectures share. */
-int mk_plan_init(struct mk_plan *plan, const struct mk_shape *shape, bool tied);
+int mk_plan_init(struct mk_plan *plan, const struct mk_shape *shape);
 void mk_plan_fini(struct mk_plan *plan);
 
-/* Metadata `ARCH.key`. The arrays have one value for each layer or n values. */
+/* Makes "out of memory" the plan's error, for an architecture that needs memory of its own. */
+void mk_plan_no_memory(struct mk_plan *plan);
+
+/* Metadata `ARCH.key`; a later value replaces an earlier one. */
 void mk_plan_u32(struct mk_plan *plan, const char *key, int64_t value);
 void mk_plan_f32(struct mk_plan *plan, const char *key, float value);
 void mk_plan_bool(struct mk_plan *plan, const char *key, bool value);

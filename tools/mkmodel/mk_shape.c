@@ -15,6 +15,7 @@ static const struct mk_shape presets[] = {
      .arch = "qwen3moe",
      .type = "Q4_0",
      .layers = 4,
+     .min_layers = 1,
      .embd = 256,
      .heads = 4,
      .kv_heads = 2,
@@ -28,6 +29,7 @@ static const struct mk_shape presets[] = {
      .arch = "qwen35moe",
      .type = "Q4_0",
      .layers = 8,
+     .min_layers = 4,
      .embd = 256,
      .heads = 4,
      .kv_heads = 1,
@@ -49,6 +51,7 @@ static const struct mk_shape presets[] = {
      .arch = "gemma4",
      .type = "Q4_0",
      .layers = 6,
+     .min_layers = 6,
      .embd = 352,
      .heads = 4,
      .kv_heads = 2,
@@ -67,6 +70,7 @@ static const struct mk_shape presets[] = {
      .arch = "gpt-oss",
      .type = "MXFP4_MOE",
      .layers = 4,
+     .min_layers = 1,
      .embd = 352,
      .heads = 8,
      .kv_heads = 2,
@@ -81,6 +85,7 @@ static const struct mk_shape presets[] = {
      .arch = "nemotron_h_moe",
      .type = "Q4_0",
      .layers = 8,
+     .min_layers = 4,
      .embd = 672,
      .heads = 4,
      .kv_heads = 1,
@@ -100,6 +105,7 @@ static const struct mk_shape presets[] = {
      .arch = "lfm2moe",
      .type = "Q4_0",
      .layers = 6,
+     .min_layers = 3,
      .embd = 256,
      .heads = 4,
      .kv_heads = 2,
@@ -117,6 +123,7 @@ static const struct mk_shape presets[] = {
      .arch = "deepseek2",
      .type = "Q4_0",
      .layers = 4,
+     .min_layers = 2,
      .embd = 256,
      .heads = 4,
      .kv_heads = 1,
@@ -136,6 +143,7 @@ static const struct mk_shape presets[] = {
      .arch = "qwen35moe",
      .type = "Q4_0",
      .layers = 8,
+     .min_layers = 4,
      .embd = 2048,
      .heads = 16,
      .kv_heads = 2,
@@ -157,6 +165,7 @@ static const struct mk_shape presets[] = {
      .arch = "gemma4",
      .type = "Q4_0",
      .layers = 6,
+     .min_layers = 6,
      .embd = 2816,
      .heads = 16,
      .kv_heads = 8,
@@ -175,6 +184,7 @@ static const struct mk_shape presets[] = {
      .arch = "gpt-oss",
      .type = "MXFP4_MOE",
      .layers = 6,
+     .min_layers = 1,
      .embd = 2880,
      .heads = 64,
      .kv_heads = 8,
@@ -189,6 +199,7 @@ static const struct mk_shape presets[] = {
      .arch = "qwen3moe",
      .type = "Q4_0",
      .layers = 4,
+     .min_layers = 1,
      .embd = 2560,
      .heads = 24,
      .kv_heads = 2,
@@ -202,6 +213,7 @@ static const struct mk_shape presets[] = {
      .arch = "qwen3moe",
      .type = "Q4_0",
      .layers = 12,
+     .min_layers = 1,
      .embd = 2048,
      .heads = 32,
      .kv_heads = 4,
@@ -236,15 +248,27 @@ const struct mk_shape *mk_shape_of_arch(const char *arch)
     return NULL;
 }
 
-int mk_shape_check(const struct mk_shape *shape, struct mk_error *error)
+int mk_shape_settle(struct mk_shape *shape, struct mk_error *error)
 {
     if (shape->used > shape->experts)
         return mk_error_set(error, -EINVAL,
                             "--used %lld is more than --experts %lld; ask for fewer.",
                             (long long)shape->used, (long long)shape->experts);
-    if (shape->layers <= shape->dense_layers)
+    if (shape->layers < shape->min_layers)
         return mk_error_set(error, -EINVAL,
-                            "%s begins with %lld layers without experts; give more --layers.",
-                            shape->arch, (long long)shape->dense_layers);
+                            "%s needs %lld layers or more to have one of each kind.", shape->arch,
+                            (long long)shape->min_layers);
+    if (shape->heads % shape->kv_heads != 0)
+        return mk_error_set(error, -EINVAL, "--heads %lld is no multiple of the %lld --kv-heads.",
+                            (long long)shape->heads, (long long)shape->kv_heads);
+    if (strcmp(shape->arch, "lfm2moe") == 0) {
+        /* This architecture has no key for the size of a head. */
+        shape->head_dim = shape->embd / shape->heads;
+        if (shape->embd % shape->heads != 0 || shape->head_dim % 2 != 0)
+            return mk_error_set(error, -EINVAL,
+                                "The heads of lfm2moe share --embd: make it an even multiple of "
+                                "the %lld --heads.",
+                                (long long)shape->heads);
+    }
     return 0;
 }

@@ -17,6 +17,7 @@ struct mk_shape {
     const char *arch;
     const char *type; /* default of --type */
     int64_t layers;
+    int64_t min_layers; /* fewer lack a kind of layer libllama expects */
     int64_t embd;
     int64_t heads;
     int64_t kv_heads;
@@ -52,7 +53,10 @@ const struct mk_shape *mk_shape_of_arch(const char *arch);
 /* The i-th preset, or NULL behind the last. */
 const struct mk_shape *mk_shape_at(int i);
 
-/* Refuses with -EINVAL the numbers that would make a file libllama aborts on. */
-int mk_shape_check(const struct mk_shape *shape, struct mk_error *error);
+/*
+ * Derives the numbers an architecture derives from others, and refuses with -EINVAL those that
+ * would make a file libllama does not load or aborts on.
+ */
+int mk_shape_settle(struct mk_shape *shape, struct mk_error *error);
 
 #endif
