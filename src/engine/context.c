@@ -1,0 +1,183 @@
+/*
+ * The one place that calls llama_decode. libllama reports a graph that was stopped in ways that
+ * depend on who stopped it, so after every decode our own flags decide what happened, whatever it
+ * returned; and whatever entries the failed graph left in the context's memory are removed.
+ */
+#include "engine/session.h"
+
+#include "base/error.h"
+
+/* The context's memory is what the graph reads or writes outside weights and scratch space. */
+static void note_buffer(struct context_buffers *b, struct ggml_tensor *tensor)
+{
+    struct ggml_backend_buffer *buffer = graph_root(tensor)->buffer;
+    if (!buffer || b->n_seen == sizeof b->seen / sizeof b->seen[0])
+        return;
+    for (unsigned i = 0; i < b->n_seen; i++)
+        if (b->seen[i] == buffer)
+            return;
+    b->seen[b->n_seen++] = buffer;
+    switch (ggml_backend_buffer_get_usage(buffer)) {
+    case GGML_BACKEND_BUFFER_USAGE_WEIGHTS:
+        break;
+    case GGML_BACKEND_BUFFER_USAGE_COMPUTE:
+        b->compute += ggml_backend_buffer_get_size(buffer);
+        break;
+    default:
+        b->kv += ggml_backend_buffer_get_size(buffer);
+    }
+}
+
+static void note_node(struct bmoe_session *s, struct ggml_tensor *node)
+{
+    note_buffer(&s->buffers, node);
+    for (int i = 0; i < GGML_MAX_SRC; i++)
+        if (node->src[i])
+            note_buffer(&s->buffers, node->src[i]);
+}
+
+static bool on_node(struct ggml_tensor *node, bool ask, void *user)
+{
+    struct bmoe_session *s = user;
+    if (!s->capturing)
+        return stream_node(s->stream, node, ask);
+    if (ask) {
+        graph_map_add_node(s->map, node);
+        note_node(s, node);
+    }
+    return false;
+}
+
+static bool on_abort(void *user)
+{
+    const struct bmoe_session *s = user;
+    return s->capturing || atomic_load_explicit(&s->cancelled, memory_order_relaxed) ||
+           stream_failed(s->stream);
+}
+
+static enum llama_flash_attn_type flash_attn(enum bmoe_tristate value)
+{
+    if (value == BMOE_ON)
+        return LLAMA_FLASH_ATTN_TYPE_ENABLED;
+    return value == BMOE_OFF ? LLAMA_FLASH_ATTN_TYPE_DISABLED : LLAMA_FLASH_ATTN_TYPE_AUTO;
+}
+
+int context_create(struct bmoe_session *s, uint32_t n_outputs, struct bmoe_error *err)
+{
+    if (s->ctx)
+        llama_free(s->ctx);
+    s->ctx = NULL;
+    s->n_kv = 0;
+    struct llama_context_params p = llama_context_default_params();
+    p.n_ctx = s->o.n_ctx;
+    p.n_batch = p.n_ubatch = s->o.n_ubatch;
+    p.n_seq_max = 1;
+    p.n_outputs_max = n_outputs;
+    p.n_threads = (int32_t)s->o.n_threads;
+    p.n_threads_batch = (int32_t)s->o.n_threads_batch;
+    p.flash_attn_type = flash_attn(s->o.flash_attn);
+    p.type_k = (enum ggml_type)options_kv_type(s->o.cache_type_k);
+    p.type_v = (enum ggml_type)options_kv_type(s->o.cache_type_v);
+    p.op_offload = false;
+    p.offload_kqv = false;
+    p.cb_eval = on_node;
+    p.cb_eval_user_data = s;
+    p.abort_callback = on_abort;
+    p.abort_callback_data = s;
+    llama_log_enter(&s->llama_log);
+    s->ctx = llama_init_from_model(s->model, p);
+    llama_log_leave();
+    if (!s->ctx)
+        return error_set(err, BMOE_E_MODEL, BMOE_SCOPE_SESSION,
+                         "libllama makes no context of %u tokens for %s: %s", s->o.n_ctx,
+                         s->o.model, s->llama_log.last);
+    s->n_outputs = n_outputs;
+    s->n_ctx = llama_n_ctx(s->ctx);
+    return BMOE_OK;
+}
+
+int context_capture(struct bmoe_session *s, struct bmoe_error *err)
+{
+    int rc = graph_map_create(&s->map, err);
+    if (rc < 0)
+        return rc;
+    llama_token token = 0;
+    s->capturing = true;
+    llama_log_enter(&s->llama_log);
+    rc = llama_decode(s->ctx, llama_batch_get_one(&token, 1));
+    llama_log_leave();
+    s->capturing = false;
+    if (rc != 2)
+        return error_set(
+            err, BMOE_E_SEAM, BMOE_SCOPE_SESSION,
+            "libllama answered %d to a decode that was stopped by its abort callback, not "
+            "2: this version behaves otherwise than this library relies on",
+            rc);
+    llama_memory_clear(llama_get_memory(s->ctx), true);
+    return graph_map_finish(s->map, err);
+}
+
+uint32_t context_keep(struct bmoe_session *s, uint32_t n)
+{
+    llama_memory_t memory = llama_get_memory(s->ctx);
+    if (n > 0 && n < s->n_kv && !llama_memory_seq_rm(memory, 0, (llama_pos)n, -1))
+        n = 0;
+    if (n == 0)
+        llama_memory_clear(memory, true);
+    if (n < s->n_kv)
+        s->n_kv = n;
+    return s->n_kv;
+}
+
+/* What libllama left of a graph that failed: entries up to before are right, later ones are not.
+ * Where the memory cannot be cut, it is forgotten. */
+static void drop_failed(struct bmoe_session *s)
+{
+    llama_memory_t memory = llama_get_memory(s->ctx);
+    if (s->n_kv > 0 && llama_memory_seq_rm(memory, 0, (llama_pos)s->n_kv, -1) &&
+        llama_memory_seq_pos_max(memory, 0) == (llama_pos)s->n_kv - 1 &&
+        !llama_model_is_recurrent(s->model) && !llama_model_is_hybrid(s->model))
+        return;
+    llama_memory_clear(memory, true);
+    s->n_kv = 0;
+}
+
+static int judge(struct bmoe_session *s, int decoded, struct bmoe_error *err)
+{
+    int rc = stream_graph_end(s->stream, err);
+    if (rc < 0)
+        return rc;
+    if (atomic_load(&s->cancelled))
+        return error_set(err, BMOE_E_CANCELLED, BMOE_SCOPE_REQUEST, "cancelled");
+    if (decoded == 1)
+        return error_set(err, BMOE_E_CONTEXT, BMOE_SCOPE_REQUEST,
+                         "libllama finds no room for the tokens in its context of %u", s->n_ctx);
+    if (decoded != 0)
+        return error_set(err, BMOE_E_INTERNAL, BMOE_SCOPE_REQUEST,
+                         "libllama's decode answered %d: %s", decoded, s->llama_log.last);
+    return BMOE_OK;
+}
+
+int context_decode(struct bmoe_session *s, uint32_t n, uint32_t n_logits, struct bmoe_error *err)
+{
+    struct llama_batch *b = &s->batch;
+    if (n == 0 || n > s->o.n_ubatch || n_logits > n || n_logits > s->n_outputs)
+        return error_set(err, BMOE_E_INTERNAL, BMOE_SCOPE_REQUEST, "a decode of %u tokens", n);
+    b->n_tokens = (int32_t)n;
+    for (uint32_t i = 0; i < n; i++) {
+        b->token[i] = s->tokens[s->n_kv + i];
+        b->pos[i] = (llama_pos)(s->n_kv + i);
+        b->logits[i] = i >= n - n_logits;
+    }
+    stream_graph_begin(s->stream);
+    llama_log_enter(&s->llama_log);
+    int decoded = llama_decode(s->ctx, *b);
+    llama_synchronize(s->ctx);
+    llama_log_leave();
+    int rc = judge(s, decoded, err);
+    if (rc < 0)
+        drop_failed(s);
+    else
+        s->n_kv += n;
+    return rc;
+}

@@ -1,0 +1,185 @@
+/* One answer: prompt, then a token at a time, until an end the request names or the model chooses.
+ */
+#include "engine/session.h"
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "engine/text.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct run {
+    struct bmoe_session *s;
+    const struct bmoe_generate *g;
+    struct bmoe_result r;
+    struct llama_sampler *sampler;
+    struct text text;
+    size_t n_told; /* bytes of the answer the caller has seen */
+    int64_t start_us;
+};
+
+void bmoe_generate_init(struct bmoe_generate *g)
+{
+    *g = (struct bmoe_generate){
+        .size = sizeof *g,
+        .sampling = {
+            .top_k = 40, .top_p = 0.95f, .repeat_penalty = 1.0f, .seed = LLAMA_DEFAULT_SEED}};
+}
+
+/* Tells the caller what is new; false when it wants to stop. */
+static bool tell(struct run *run)
+{
+    size_t n = run->text.n_out - run->n_told;
+    if (n == 0 || !run->g->on_text)
+        return true;
+    const char *from = run->text.out + run->n_told;
+    run->n_told += n;
+    return run->g->on_text(run->g->user, from, n);
+}
+
+static int add_piece(struct run *run, llama_token token, struct bmoe_error *err)
+{
+    char small[256], *piece = small;
+    int n = llama_token_to_piece(run->s->vocab, token, small, sizeof small, 0, false);
+    if (n < 0) {
+        piece = malloc((size_t)-n);
+        n = piece ? llama_token_to_piece(run->s->vocab, token, piece, -n, 0, false) : -1;
+    }
+    bool ok = n >= 0 && text_add(&run->text, piece, (size_t)n);
+    if (piece != small)
+        free(piece);
+    if (!ok)
+        return error_set(err, BMOE_E_MEMORY, BMOE_SCOPE_REQUEST, "no memory for the answer");
+    return BMOE_OK;
+}
+
+static void show_logits(const struct run *run, bool prompt)
+{
+    if (run->g->on_logits)
+        run->g->on_logits(run->g->user, llama_get_logits_ith(run->s->ctx, -1), run->s->n_vocab,
+                          prompt);
+}
+
+static int cancelled(struct bmoe_error *err)
+{
+    return error_set(err, BMOE_E_CANCELLED, BMOE_SCOPE_REQUEST, "cancelled");
+}
+
+/* The greedy choice of end tokens is taken away from the logits, as libllama's programs do it. */
+static void forbid_end(struct run *run)
+{
+    float *logits = llama_get_logits_ith(run->s->ctx, -1);
+    for (uint32_t t = 0; t < run->s->n_vocab; t++)
+        if (llama_vocab_is_eog(run->s->vocab, (llama_token)t))
+            logits[t] = -1e30f;
+}
+
+/* Chooses and takes one token. 1: go on, 0: the answer ends, negative: an error. */
+static int take_token(struct run *run, struct bmoe_error *err)
+{
+    struct bmoe_session *s = run->s;
+    if (run->g->ignore_eos)
+        forbid_end(run);
+    llama_token token = llama_sampler_sample(run->sampler, s->ctx, -1);
+    if (run->r.n_predicted == 0)
+        run->r.first_token_s = (double)(clock_now_us() - run->start_us) / 1e6;
+    if (llama_vocab_is_eog(s->vocab, token))
+        return 0;
+    run->r.n_predicted++;
+    int rc = add_piece(run, token, err);
+    if (rc < 0)
+        return rc;
+    if (!tell(run))
+        return cancelled(err);
+    if (run->text.stopped) {
+        run->r.stopped_by_string = true;
+        return 0;
+    }
+    if ((run->g->n_predict && run->r.n_predicted == run->g->n_predict) || s->n_kv == s->n_ctx) {
+        run->r.stopped_by_limit = true;
+        return 0;
+    }
+    s->tokens[s->n_kv] = token;
+    return 1;
+}
+
+static int answer(struct run *run, struct bmoe_error *err)
+{
+    struct bmoe_session *s = run->s;
+    int64_t start = clock_now_us();
+    int64_t before = s->decode_tokens;
+    int rc;
+    while ((rc = take_token(run, err)) > 0) {
+        rc = context_decode(s, 1, 1, err);
+        if (rc < 0)
+            break;
+        s->decode_tokens++;
+        show_logits(run, false);
+    }
+    int64_t spent = clock_now_us() - start;
+    run->r.decode_s = (double)spent / 1e6;
+    if (s->decode_tokens > before)
+        s->decode_us += spent;
+    return rc;
+}
+
+static int run_all(struct run *run, struct bmoe_error *err)
+{
+    struct bmoe_session *s = run->s;
+    llama_token *tokens = NULL;
+    run->sampler = sampler_create(s, &run->g->sampling, err);
+    if (!run->sampler)
+        return err->code;
+    int rc =
+        prompt_tokenize(s, run->g->prompt, run->g->prompt_bytes, !run->g->no_bos, &tokens, err);
+    if (rc >= 0)
+        rc = prompt_run(s, tokens, (uint32_t)rc, run->g->keep_kv, run->g, &run->r, err);
+    free(tokens);
+    if (rc < 0)
+        return rc;
+    show_logits(run, true);
+    return answer(run, err);
+}
+
+/* The answer moves to the session, whatever ended it. */
+static void keep_text(struct run *run)
+{
+    struct bmoe_session *s = run->s;
+    if (!run->text.stopped && text_flush(&run->text))
+        tell(run);
+    free(s->text);
+    s->text = run->text.out;
+    s->text_bytes = run->text.n_out;
+    run->text.out = NULL;
+    run->r.text = s->text ? s->text : "";
+    run->r.text_bytes = s->text_bytes;
+}
+
+int bmoe_session_generate(struct bmoe_session *s, const struct bmoe_generate *g,
+                          struct bmoe_result *out, struct bmoe_error *err)
+{
+    struct bmoe_generate full;
+    bmoe_generate_init(&full);
+    memcpy(&full, g, g->size < sizeof full ? g->size : sizeof full);
+    struct bmoe_error local = {0};
+    struct run run = {.s = s, .g = &full, .start_us = clock_now_us()};
+    run.text.stop = full.stop;
+    run.text.n_stop = full.n_stop;
+    atomic_store(&s->cancelled, false);
+    int rc = full.prompt ? run_all(&run, &local)
+                         : error_set(&local, BMOE_E_CONTEXT, BMOE_SCOPE_REQUEST, "no prompt");
+    keep_text(&run);
+    run.r.cancelled = rc == BMOE_E_CANCELLED;
+    if (out) {
+        size_t size = out->size < sizeof run.r ? out->size : sizeof run.r;
+        memcpy((char *)out + sizeof(size_t), (char *)&run.r + sizeof(size_t),
+               size - sizeof(size_t));
+    }
+    if (run.sampler)
+        llama_sampler_free(run.sampler);
+    text_fini(&run.text);
+    if (rc < 0 && err)
+        *err = local;
+    return rc < 0 ? rc : BMOE_OK;
+}

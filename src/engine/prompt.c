@@ -1,0 +1,80 @@
+/* From text to a context that holds it. A prompt is refused before any work when it is empty or
+ * does not fit. */
+#include "engine/session.h"
+
+#include "base/clock.h"
+#include "base/error.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int prompt_tokenize(struct bmoe_session *s, const char *text, size_t bytes, bool add_special,
+                    llama_token **out, struct bmoe_error *err)
+{
+    if (bytes > INT32_MAX / 2)
+        return error_set(err, BMOE_E_MISUSE, BMOE_SCOPE_REQUEST,
+                         "a text of %zu bytes is more than libllama tokenizes at once", bytes);
+    int32_t room = (int32_t)bytes + 8;
+    llama_token *tokens = malloc((size_t)room * sizeof *tokens);
+    if (!tokens)
+        return error_set(err, BMOE_E_MEMORY, BMOE_SCOPE_REQUEST, "no memory for the tokens");
+    int n = llama_tokenize(s->vocab, text, (int32_t)bytes, tokens, room, add_special, true);
+    if (n < 0) {
+        free(tokens);
+        return error_set(err, BMOE_E_INTERNAL, BMOE_SCOPE_REQUEST,
+                         "libllama makes %d tokens of %zu bytes", -n, bytes);
+    }
+    *out = tokens;
+    return n;
+}
+
+static uint32_t common_prefix(const struct bmoe_session *s, const llama_token *tokens, uint32_t n)
+{
+    uint32_t k = 0;
+    while (k < n && k < s->n_kv && s->tokens[k] == tokens[k])
+        k++;
+    return k;
+}
+
+static int check(const struct bmoe_session *s, uint32_t n, struct bmoe_error *err)
+{
+    if (n == 0)
+        return error_set(err, BMOE_E_CONTEXT, BMOE_SCOPE_REQUEST, "the prompt is empty");
+    if (n >= s->n_ctx)
+        return error_set(
+            err, BMOE_E_CONTEXT, BMOE_SCOPE_REQUEST,
+            "the prompt has %u tokens and the context holds %u with room for an answer; "
+            "give a larger context (-c)",
+            n, s->n_ctx - 1);
+    return BMOE_OK;
+}
+
+int prompt_run(struct bmoe_session *s, const llama_token *tokens, uint32_t n, bool reuse,
+               const struct bmoe_generate *g, struct bmoe_result *out, struct bmoe_error *err)
+{
+    int rc = check(s, n, err);
+    if (rc < 0)
+        return rc;
+    uint32_t common = reuse ? common_prefix(s, tokens, n) : 0;
+    if (common == n)
+        common--; /* the last token's logits are wanted */
+    common = context_keep(s, common);
+    memcpy(s->tokens, tokens, n * sizeof *tokens);
+    out->n_prompt = n;
+    out->n_reused = common;
+    int64_t start = clock_now_us();
+    while (s->n_kv < n && rc == BMOE_OK) {
+        uint32_t left = n - s->n_kv;
+        uint32_t piece = left < s->o.n_ubatch ? left : s->o.n_ubatch;
+        rc = context_decode(s, piece, piece == left ? 1 : 0, err);
+        if (rc == BMOE_OK && g->on_prefill)
+            g->on_prefill(g->user, s->n_kv - common, n - common);
+    }
+    int64_t spent = clock_now_us() - start;
+    out->prefill_s = (double)spent / 1e6;
+    if (rc == BMOE_OK) {
+        s->prefill_us += spent;
+        s->prefill_tokens += n - common;
+    }
+    return rc;
+}

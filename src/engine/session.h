@@ -1,0 +1,127 @@
+/*
+ * The inside of a session, shared by the files of src/engine and by nobody else. One timeline: a
+ * request at a time; `cancelled` is the only member that another thread writes.
+ *
+ * Invariants between requests: the context's memory holds exactly tokens[0..n_kv); no graph runs;
+ * the pager's queue may still be reading ahead.
+ */
+#ifndef BMOE_ENGINE_SESSION_H
+#define BMOE_ENGINE_SESSION_H
+
+#include "base/log.h"
+#include "engine/llama_log.h"
+#include "engine/session_hooks.h"
+#include "graph/graph_map.h"
+#include "model/gguf_index.h"
+#include "pager/pager.h"
+#include "stream/repack.h"
+#include "stream/stream.h"
+#include "stream/weights.h"
+
+#include <llama.h>
+#include <stdatomic.h>
+
+/* Memory as planned before any weight is read, in bytes. */
+struct plan {
+    uint64_t program; /* resident when the plan was made: code, vocabulary, cleared KV */
+    uint64_t kv, compute, outputs;
+    uint64_t dense, budget, floor;
+    uint64_t total;     /* what the process may grow to */
+    uint64_t available; /* what the machine had left */
+    char bound_by[128];
+};
+
+/* Buffers met while learning the graph: the context's memory and its scratch space. */
+struct context_buffers {
+    struct ggml_backend_buffer *seen[32];
+    unsigned n_seen;
+    uint64_t kv, compute;
+};
+
+struct bmoe_session {
+    struct bmoe_options o; /* resolved: no zero that means a default; strings are ours */
+    char *model_path, *backends_dir, *type_k_name, *type_v_name;
+    struct log log;
+    struct llama_log llama_log;
+
+    struct gguf_index *index;
+    struct pager *pager;
+    int *files; /* pager file number per shard */
+    struct repack repack;
+    struct graph_map *map;
+    struct weights *weights;
+    struct stream *stream;
+    struct weights_sums sums;
+    struct context_buffers buffers;
+    struct plan plan;
+
+    struct llama_model *model;
+    struct llama_context *ctx;
+    const struct llama_vocab *vocab;
+    uint32_t n_outputs; /* logit rows one decode may ask for */
+    uint32_t n_ctx, n_vocab, n_expert;
+    bool streamed, repacked, load_read_file;
+    char cpu_variant[64];
+    char mode[1024];
+    char model_desc[128];
+    double load_s;
+
+    bool capturing; /* the graph is only learned, not computed */
+    atomic_bool cancelled;
+    struct llama_batch batch; /* room for one ubatch, sequence 0 */
+    llama_token *tokens;      /* n_ctx of them */
+    uint32_t n_kv;
+
+    char *text; /* the last answer */
+    size_t text_bytes, text_cap;
+    int64_t prefill_tokens, prefill_us, decode_tokens, decode_us;
+
+    struct session_hooks hooks;
+};
+
+/* backend.c: makes sure that a CPU backend is registered: the best variant in dir. Writes its name.
+ */
+int backend_load_cpu(const char *dir, char *variant, size_t variant_bytes, struct bmoe_error *err);
+
+/* context.c: (re)creates the context for n_outputs logit rows; forgets the KV. */
+int context_create(struct bmoe_session *s, uint32_t n_outputs, struct bmoe_error *err);
+/* Learns the graph: s->map and s->buffers. No weight is touched. */
+int context_capture(struct bmoe_session *s, struct bmoe_error *err);
+/* Runs tokens[from .. from + n) of the session, n <= n_ubatch, at positions from..; logits for the
+ * last n_logits of them. On failure the memory holds what it held before, or nothing where it
+ * cannot be cut: n_kv says. */
+int context_decode(struct bmoe_session *s, uint32_t n, uint32_t n_logits, struct bmoe_error *err);
+/* Cuts the memory to its first n tokens, or forgets all of it where that is not possible; answers
+ * what is left. */
+uint32_t context_keep(struct bmoe_session *s, uint32_t n);
+
+/* plan.c: measures the machine and decides whether the session streams; refuses a resident one that
+ * does not fit. Wants s->sums of a paged plan. */
+int plan_decide(struct bmoe_session *s, struct bmoe_error *err);
+/* With the weights added to the pager: the budget, the sum; says the plan; refuses below the floor.
+ */
+int plan_settle(struct bmoe_session *s, struct bmoe_error *err);
+/* The mode line, after everything is in force. */
+void plan_describe(struct bmoe_session *s);
+
+/* options.c: checks *o and fills s->o with every default resolved. */
+int options_resolve(struct bmoe_session *s, const struct bmoe_options *o, struct bmoe_error *err);
+/* "f16" and so on; -1 when it is no KV type. */
+int options_kv_type(const char *name);
+
+/* prompt.c: the text's tokens in *out (the caller frees it); answers how many. MISUSE when the text
+ * is not UTF-8 or longer than libllama takes. */
+int prompt_tokenize(struct bmoe_session *s, const char *text, size_t bytes, bool add_special,
+                    llama_token **out, struct bmoe_error *err);
+/* Makes the memory hold all but the last of the n prompt tokens' work: reuses the common prefix
+ * when `reuse`, runs the rest in pieces of a ubatch, with logits for the last token. CONTEXT when n
+ * is 0 or does not fit. */
+int prompt_run(struct bmoe_session *s, const llama_token *tokens, uint32_t n, bool reuse,
+               const struct bmoe_generate *g, struct bmoe_result *out, struct bmoe_error *err);
+
+/* sampler.c: a chain for the request, or NULL with *err set. The caller frees it with
+ * llama_sampler_free. */
+struct llama_sampler *sampler_create(const struct bmoe_session *s, const struct bmoe_sampling *p,
+                                     struct bmoe_error *err);
+
+#endif

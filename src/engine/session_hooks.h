@@ -1,0 +1,22 @@
+/*
+ * Opening a session with faults for tests. Not part of the public API and not exported from the
+ * shared library.
+ */
+#ifndef BMOE_ENGINE_SESSION_HOOKS_H
+#define BMOE_ENGINE_SESSION_HOOKS_H
+
+#include "pager/pager.h"
+
+struct session_hooks {
+    const char *hide_weight;   /* the capture leaves this weight out */
+    const struct pager_io *io; /* the reads of expert and dense weights */
+    bool hide_routing;         /* no routing node is recognised */
+};
+
+int session_open_hooked(struct bmoe_session **out, const struct bmoe_options *o,
+                        const struct session_hooks *hooks, struct bmoe_error *err);
+
+/* The pager of a session, for its counters and its trace. */
+struct pager *session_pager(struct bmoe_session *s);
+
+#endif

@@ -1,0 +1,345 @@
+/*
+ * The order of events in one split: every node is asked for, in order, until one is answered true;
+ * then the nodes so far are computed and that node is told. So a hint given when a node is asked
+ * for is ahead of the compute, and what was told is computed.
+ */
+#include "stream/stream.h"
+
+#include "base/error.h"
+#include "graph/routing.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A graph of at least this many tokens is wide: worth reading ahead for, and its matmuls are long
+ * enough to be told apart. */
+#define WIDE_TOKENS 16
+/* Above this part of a site's experts the next site is read whole. */
+#define WHOLE_PART 0.85
+
+struct site {
+    uint64_t *routed; /* of the present graph */
+    uint64_t *before; /* of the last wide graph */
+    uint32_t n_before;
+    const struct ggml_tensor *ids; /* told in this graph, else NULL */
+};
+
+struct stream {
+    struct stream_config config;
+    struct site *sites;
+    uint64_t *words;   /* all bit sets */
+    uint32_t *extents; /* scratch: the extents of one site */
+    uint32_t *pinned;  /* extents pinned for the matmul being computed */
+    size_t n_pinned;
+    uint32_t ordinal; /* of the next node asked for */
+    bool wide;
+    atomic_bool failed; /* set by the graph's thread, read by abort callbacks */
+    struct bmoe_error error;
+    struct stream_counters counters;
+};
+
+static uint32_t most_extents(const struct graph_map *map, struct weights *w)
+{
+    uint32_t most = 1;
+    for (uint32_t i = 0; i < graph_map_n_sites(map); i++) {
+        const struct graph_site *site = graph_map_site(map, i);
+        uint32_t n = site->n_expert * site->n_matrices;
+        if (n > most)
+            most = n;
+    }
+    for (uint32_t i = 0; i < graph_map_n_weights(map); i++) {
+        const struct weight *item = weights_get(w, i);
+        if (item && item->n_slices > most)
+            most = item->n_slices;
+    }
+    return most;
+}
+
+static bool alloc_sites(struct stream *s)
+{
+    const struct graph_map *map = s->config.map;
+    uint32_t n = graph_map_n_sites(map);
+    size_t words = 0;
+    for (uint32_t i = 0; i < n; i++)
+        words += 2 * ROUTING_WORDS(graph_map_site(map, i)->n_expert);
+    s->sites = calloc(n ? n : 1, sizeof *s->sites);
+    s->words = calloc(words ? words : 1, sizeof *s->words);
+    uint32_t most = most_extents(map, s->config.weights);
+    s->extents = malloc(most * sizeof *s->extents);
+    s->pinned = malloc(most * sizeof *s->pinned);
+    if (!s->sites || !s->words || !s->extents || !s->pinned)
+        return false;
+    uint64_t *at = s->words;
+    for (uint32_t i = 0; i < n; i++) {
+        size_t k = ROUTING_WORDS(graph_map_site(map, i)->n_expert);
+        s->sites[i].routed = at;
+        s->sites[i].before = at + k;
+        at += 2 * k;
+    }
+    return true;
+}
+
+int stream_create(struct stream **out, const struct stream_config *config, struct bmoe_error *err)
+{
+    struct stream *s = calloc(1, sizeof *s);
+    if (s)
+        s->config = *config;
+    if (!s || !alloc_sites(s)) {
+        stream_destroy(s);
+        return error_set(err, BMOE_E_MEMORY, BMOE_SCOPE_SESSION, "no memory for streaming");
+    }
+    *out = s;
+    return BMOE_OK;
+}
+
+void stream_destroy(struct stream *s)
+{
+    if (!s)
+        return;
+    free(s->sites);
+    free(s->words);
+    free(s->extents);
+    free(s->pinned);
+    free(s);
+}
+
+static void fail(struct stream *s)
+{
+    atomic_store(&s->failed, true);
+}
+
+bool stream_failed(const struct stream *s)
+{
+    return atomic_load_explicit(&s->failed, memory_order_relaxed) || pager_failed(s->config.pager);
+}
+
+void stream_graph_begin(struct stream *s)
+{
+    s->ordinal = 0;
+    s->wide = false;
+    for (uint32_t i = 0; i < graph_map_n_sites(s->config.map); i++)
+        s->sites[i].ids = NULL;
+    s->counters.graphs++;
+}
+
+static void unpin(struct stream *s)
+{
+    if (s->n_pinned)
+        pager_unpin(s->config.pager, s->pinned, s->n_pinned);
+    s->n_pinned = 0;
+}
+
+int stream_graph_end(struct stream *s, struct bmoe_error *err)
+{
+    unpin(s);
+    bool mine = atomic_exchange(&s->failed, false);
+    if (!mine && !pager_failed(s->config.pager)) {
+        if (s->config.paged)
+            pager_used(s->config.pager, NULL, 0);
+        return BMOE_OK;
+    }
+    struct bmoe_error read = {0};
+    int rc = pager_recover(s->config.pager, &read);
+    if (rc == 0) {
+        read = s->error;
+        rc = s->error.code;
+    }
+    read.scope = BMOE_SCOPE_REQUEST;
+    if (err)
+        *err = read;
+    return rc;
+}
+
+/* Appends the extents of the set's experts in matrix `weight`, ascending. */
+static size_t append(const struct stream *s, uint32_t weight, const uint64_t *set, uint32_t *out)
+{
+    const struct weight *item = weights_get(s->config.weights, weight);
+    size_t n = 0;
+    if (!item || item->kind != WEIGHT_PAGED)
+        return 0;
+    for (uint32_t e = 0; e < item->n_slices; e++)
+        if (set[e / 64] >> (e % 64) & 1)
+            out[n++] = item->range.first_extent + e;
+    return n;
+}
+
+static size_t site_extents(const struct stream *s, uint32_t site, const uint64_t *set)
+{
+    const struct graph_site *g = graph_map_site(s->config.map, site);
+    size_t n = 0;
+    for (uint32_t m = 0; m < g->n_matrices; m++)
+        n += append(s, g->matrices[m], set, s->extents + n);
+    return n;
+}
+
+static void set_all(uint64_t *set, uint32_t n_expert)
+{
+    memset(set, 0xff, n_expert / 64 * sizeof *set);
+    if (n_expert % 64)
+        set[n_expert / 64] = ((uint64_t)1 << (n_expert % 64)) - 1;
+}
+
+/* What the next site will want is not known yet: all of it when this one wants nearly all, else
+ * what the last wide graph routed to. */
+static void hint_ahead(struct stream *s, uint32_t site, uint32_t n_routed)
+{
+    if (site + 1 >= graph_map_n_sites(s->config.map))
+        return;
+    const struct graph_site *g = graph_map_site(s->config.map, site);
+    const struct graph_site *next = graph_map_site(s->config.map, site + 1);
+    struct site *st = &s->sites[site + 1];
+    if (n_routed >= WHOLE_PART * g->n_expert)
+        set_all(st->routed, next->n_expert); /* overwritten when its routing is told */
+    else if (st->n_before)
+        memcpy(st->routed, st->before, ROUTING_WORDS(next->n_expert) * sizeof *st->routed);
+    else
+        return;
+    size_t n = site_extents(s, site + 1, st->routed);
+    pager_hint(s->config.pager, PAGER_AHEAD, s->extents, n, false);
+}
+
+static void told_routing(struct stream *s, uint32_t site, const struct ggml_tensor *ids)
+{
+    const struct graph_site *g = graph_map_site(s->config.map, site);
+    struct site *st = &s->sites[site];
+    struct routing r;
+    if (!routing_read(&r, st->routed, g->n_expert, ids, NULL, 0))
+        return;
+    st->ids = ids;
+    s->wide = r.n_tokens >= WIDE_TOKENS;
+    s->counters.routings++;
+    if (s->wide) {
+        memcpy(st->before, st->routed, ROUTING_WORDS(g->n_expert) * sizeof *st->before);
+        st->n_before = r.n_routed;
+    }
+    if (s->config.load_all)
+        set_all(st->routed, g->n_expert);
+    pager_used(s->config.pager, NULL, 0);
+    size_t n = site_extents(s, site, st->routed);
+    pager_hint(s->config.pager, PAGER_ROUTED, s->extents, n, true);
+    if (s->wide)
+        hint_ahead(s, site, r.n_routed);
+}
+
+static bool missed(struct stream *s, const struct ggml_tensor *node)
+{
+    error_set(
+        &s->error, BMOE_E_SEAM, BMOE_SCOPE_REQUEST,
+        "the routing of the expert matmul '%s' was not seen, and without userfaultfd its experts "
+        "cannot be read on touch; allow userfaultfd or run with --no-moe-stream",
+        node->name);
+    fail(s);
+    return true;
+}
+
+static bool pin(struct stream *s, size_t n)
+{
+    if (pager_pin(s->config.pager, s->pinned, n, &s->error) < 0)
+        fail(s);
+    else
+        s->n_pinned = n;
+    s->counters.matmuls_waited++;
+    return true;
+}
+
+/* Without faults: everything the matmul will touch is pinned before it is computed. */
+static bool wait_for(struct stream *s, const struct ggml_tensor *node, uint32_t weight)
+{
+    const struct weight *item = weights_get(s->config.weights, weight);
+    unpin(s);
+    if (!item || item->kind != WEIGHT_PAGED || stream_failed(s))
+        return false;
+    uint32_t site = graph_map_weight(s->config.map, weight)->site;
+    if (site != GRAPH_NONE) {
+        if (node->op != GGML_OP_MUL_MAT_ID || s->sites[site].ids != node->src[2])
+            return missed(s, node);
+        return pin(s, append(s, weight, s->sites[site].routed, s->pinned));
+    }
+    for (uint32_t i = 0; i < item->n_slices; i++)
+        s->pinned[i] = item->range.first_extent + i;
+    return pin(s, item->n_slices);
+}
+
+/* A matrix of a dense model that is paged in blocks: wanted whole, in the order of the graph. */
+static void hint_blocks(struct stream *s, const struct weight *item)
+{
+    for (uint32_t i = 0; i < item->n_slices; i++)
+        s->extents[i] = item->range.first_extent + i;
+    pager_hint(s->config.pager, PAGER_ROUTED, s->extents, item->n_slices, false);
+}
+
+/* Binds a weight that the capture did not see. */
+static void adopt(struct stream *s, struct ggml_tensor *root)
+{
+    s->counters.late_weights++;
+    if (weights_adopt(s->config.weights, root, &s->error) < 0)
+        fail(s);
+}
+
+static uint32_t site_of(const struct stream *s, const struct ggml_tensor *node, uint32_t ordinal)
+{
+    if (!s->config.paged || s->config.blind)
+        return GRAPH_NONE;
+    return graph_map_find_site(s->config.map, node, ordinal);
+}
+
+static bool asked(struct stream *s, struct ggml_tensor *node)
+{
+    uint32_t ordinal = s->ordinal++;
+    bool isolate = false;
+    for (int i = 0; i < GGML_MAX_SRC; i++) {
+        struct ggml_tensor *root = node->src[i] ? graph_root(node->src[i]) : NULL;
+        if (!root || !graph_is_weight(root))
+            continue;
+        if (!weights_owns(s->config.weights, root))
+            adopt(s, root);
+        if (i != 0 || !s->config.paged)
+            continue;
+        uint32_t weight = graph_map_find_weight(s->config.map, root);
+        const struct weight *item =
+            weight == GRAPH_NONE ? NULL : weights_get(s->config.weights, weight);
+        if (!item || item->kind != WEIGHT_PAGED)
+            continue;
+        if (s->config.wait)
+            isolate = wait_for(s, node, weight);
+        else if (graph_map_weight(s->config.map, weight)->site == GRAPH_NONE)
+            hint_blocks(s, item);
+        else
+            isolate = s->wide;
+    }
+    return isolate || site_of(s, node, ordinal) != GRAPH_NONE;
+}
+
+static void told(struct stream *s, struct ggml_tensor *node)
+{
+    if (s->config.wait)
+        unpin(s);
+    /* The node was asked for last: its number is the one before the next. */
+    uint32_t site = site_of(s, node, s->ordinal - 1);
+    if (site != GRAPH_NONE) {
+        told_routing(s, site, node);
+    } else if (node->op == GGML_OP_MUL_MAT_ID && !s->config.wait) {
+        uint32_t weight = graph_map_find_weight(s->config.map, graph_root(node->src[0]));
+        uint32_t of =
+            weight == GRAPH_NONE ? GRAPH_NONE : graph_map_weight(s->config.map, weight)->site;
+        if (of != GRAPH_NONE) {
+            size_t n = append(s, weight, s->sites[of].routed, s->extents);
+            pager_used(s->config.pager, s->extents, n);
+        }
+    }
+}
+
+bool stream_node(struct stream *s, struct ggml_tensor *node, bool ask)
+{
+    if (ask)
+        return asked(s, node);
+    if (s->config.paged)
+        told(s, node);
+    return !stream_failed(s);
+}
+
+void stream_counters(const struct stream *s, struct stream_counters *out)
+{
+    *out = s->counters;
+}

@@ -1,0 +1,53 @@
+/*
+ * Experts on the host while a graph runs. Consumes the nodes of every graph, in order, as the
+ * scheduler's callback tells them, and turns them into hints to the pager:
+ *   - a routing node is isolated; its ids become ROUTED hints for the site's matrices, in graph
+ * order;
+ *   - in wide graphs the next site is read AHEAD, whole or as routed by the previous wide graph;
+ *   - where no fault serves (BMOE_PLACE_NONE) the routed experts of each matmul are pinned before
+ * it and released after, and a matmul whose routing was not seen fails the graph;
+ *   - a weight that is not bound to our memory is bound on sight.
+ * Nothing here changes what a graph computes.
+ *
+ * Threads: the thread that runs the graph. stream_failed may be asked from any.
+ */
+#ifndef BMOE_STREAM_STREAM_H
+#define BMOE_STREAM_STREAM_H
+
+#include "stream/weights.h"
+
+struct stream;
+
+struct stream_config {
+    struct pager *pager;
+    const struct graph_map *map;
+    struct weights *weights;
+    bool paged;    /* else only unbound weights are looked for */
+    bool wait;     /* pin before each matmul: no userfaultfd */
+    bool load_all; /* hint every expert of a site */
+    bool blind;    /* test hook: no routing node is recognised */
+};
+
+int stream_create(struct stream **out, const struct stream_config *config, struct bmoe_error *err);
+void stream_destroy(struct stream *s);
+
+/* Before each graph (each llama_decode of at most one ubatch). */
+void stream_graph_begin(struct stream *s);
+/* After it, however it ended: releases what is still pinned. Answers 0 or the error of a failed
+ * read, a missed routing or an unbound weight; the pager is clean again afterwards. */
+int stream_graph_end(struct stream *s, struct bmoe_error *err);
+
+/* The scheduler's callback: ask first (true: compute up to this node and call again), then the
+ * computed node (false: stop). */
+bool stream_node(struct stream *s, struct ggml_tensor *node, bool ask);
+
+/* True when the running graph must stop. For abort callbacks. */
+bool stream_failed(const struct stream *s);
+
+/* Nodes whose routing was seen, and waited for, since creation. */
+struct stream_counters {
+    uint64_t graphs, routings, matmuls_waited, late_weights;
+};
+void stream_counters(const struct stream *s, struct stream_counters *out);
+
+#endif
