@@ -229,6 +229,19 @@ BMOE_API void bmoe_session_cancel(struct bmoe_session *s);
 /* Forgets what the context holds. */
 BMOE_API void bmoe_session_clear(struct bmoe_session *s);
 
+/* A device ggml finds on this machine. Strings live during the callback only. */
+struct bmoe_device {
+    size_t size;
+    const char *name;        /* "CPU", "Vulkan0" */
+    const char *kind;        /* "cpu", "gpu", "igpu" or "accel" */
+    const char *description; /* its maker's words */
+    uint64_t total_bytes, free_bytes;
+};
+/* Calls on_device for each; backends_dir as in bmoe_options. Needs no session. */
+BMOE_API int bmoe_devices_visit(const char *backends_dir,
+                                void (*on_device)(void *user, const struct bmoe_device *device),
+                                void *user, struct bmoe_error *err);
+
 BMOE_API const char *bmoe_version(void);
 
 #ifdef __cplusplus

@@ -1,0 +1,152 @@
+/*
+ * bmoe, the program: reads the command line, opens the model, runs what was asked, and turns what
+ * came of it into an exit status. All work is behind include/bmoe.h.
+ *
+ * The order matters: descriptors and signals first, then everything that can be refused without the
+ * model (options, prompt, grammar), then the load.
+ */
+#include "cli_error.h"
+#include "device_list.h"
+#include "help.h"
+#include "options.h"
+#include "run.h"
+#include "session_args.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* What a run works on, read before the model is opened. */
+struct texts {
+    struct cli_text subject; /* the prompt, or the text to score; empty: a conversation */
+    struct cli_text grammar;
+};
+
+static void on_note(void *user, const char *line)
+{
+    terminal_line(user, "%s", line);
+}
+
+static void on_load(void *user, float part)
+{
+    terminal_progress(user, "loading: %.0f %%", 100.0 * (double)part);
+}
+
+static int read_texts(struct texts *out, const struct cli_options *o, struct bmoe_error *err)
+{
+    int rc = 0;
+
+    if (o->ppl_file != NULL)
+        rc = cli_text_read(&out->subject, o->ppl_file, "the text to score", err);
+    else if (o->prompt != NULL)
+        rc = cli_text_copy(&out->subject, o->prompt, "the prompt", err);
+    else if (o->prompt_file != NULL)
+        rc = cli_text_read(&out->subject, o->prompt_file, "the prompt", err);
+    else if (!isatty(STDIN_FILENO))
+        rc = cli_text_read(&out->subject, "-", "the prompt", err);
+    if (rc == 0 && o->grammar_file != NULL)
+        rc = cli_text_read(&out->grammar, o->grammar_file, "the grammar", err);
+    return rc;
+}
+
+static int open_session(struct run *run, struct bmoe_error *err)
+{
+    struct bmoe_info info = {.size = sizeof(info)};
+    struct bmoe_options options;
+    int rc;
+
+    session_args_open(&options, run->options);
+    options.log = terminal_log;
+    options.log_user = run->terminal;
+    options.progress = on_load;
+    options.progress_user = run->terminal;
+    rc = bmoe_session_open(&run->session, &options, err);
+    terminal_clear(run->terminal);
+    if (rc < 0)
+        return rc;
+    cli_signals_attach(run->signals, run->session);
+    bmoe_session_describe(run->session, &info);
+    if (info.mode != NULL)
+        terminal_line(run->terminal, "%s", info.mode);
+    return 0;
+}
+
+static int run_model(struct run *run, struct texts *texts, struct bmoe_error *err)
+{
+    int rc = read_texts(texts, run->options, err);
+
+    if (rc < 0)
+        return rc;
+    run->grammar = texts->grammar.text;
+    rc = open_session(run, err);
+    if (rc < 0)
+        return rc;
+    if (run->options->ppl_file != NULL)
+        return run_perplexity(run, &texts->subject, err);
+    if (texts->subject.text != NULL)
+        return run_prompt(run, &texts->subject, err);
+    return run_chat(run, err);
+}
+
+static int run_action(struct run *run, struct texts *texts, struct bmoe_error *err)
+{
+    switch ((enum cli_action)run->options->action) {
+    case CLI_HELP:
+        if (help_print(stdout) < 0)
+            return cli_error_set(err, BMOE_E_IO, "the help could not be written");
+        return 0;
+    case CLI_VERSION:
+        output_write(run->output, "bmoe ", 5);
+        output_write(run->output, bmoe_version(), strlen(bmoe_version()));
+        return output_end(run->output, err);
+    case CLI_LIST_DEVICES:
+        return device_list_print(run->output, err);
+    case CLI_RUN:
+        break;
+    }
+    return run_model(run, texts, err);
+}
+
+/* The exit status of a finished run; says what went wrong. */
+static int conclude(struct run *run, int rc, const struct bmoe_error *err)
+{
+    int number = run->ended_by != 0 ? run->ended_by : cli_signals_take(run->signals);
+
+    if (run->ended_by != 0 || (rc == BMOE_E_CANCELLED && number != 0))
+        return EXIT_SIGNALLED + number;
+    if (rc < 0)
+        terminal_line(run->terminal, "%s", err->text);
+    return cli_error_exit_status(rc);
+}
+
+int main(int argc, char **argv)
+{
+    struct cli_options options;
+    struct terminal terminal;
+    struct output output;
+    struct cli_signals signals;
+    struct texts texts = {0};
+    struct bmoe_error err = {0};
+    struct run run = {
+        .options = &options, .terminal = &terminal, .output = &output, .signals = &signals};
+    int rc = output_init(&output, &err);
+    int status;
+
+    terminal_init(&terminal);
+    if (rc == 0)
+        rc = options_parse(&options, argc, argv, on_note, &terminal, &err);
+    if (rc == 0)
+        rc = cli_signals_start(&signals, &err);
+    if (rc < 0) {
+        terminal_line(&terminal, "%s", err.text);
+        return cli_error_exit_status(rc);
+    }
+    rc = run_action(&run, &texts, &err);
+    status = conclude(&run, rc, &err);
+    cli_signals_detach(&signals);
+    bmoe_session_close(run.session);
+    cli_signals_stop(&signals);
+    cli_text_free(&texts.subject);
+    cli_text_free(&texts.grammar);
+    return status;
+}

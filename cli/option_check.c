@@ -1,0 +1,124 @@
+/*
+ * What single options cannot know: missing parts and contradictions between options. Each rule is
+ * one sentence that says the way out.
+ */
+#include "cli_error.h"
+#include "options.h"
+
+#include <stdio.h>
+
+/* Two options that contradict each other when both are typed. */
+struct pair {
+    enum option_id a, b;
+    const char *why;
+};
+
+static const struct pair excluded[] = {
+    {OPT_PROMPT, OPT_FILE, "both give the prompt"},
+    {OPT_MOE_STREAM, OPT_NO_MOE_STREAM, "one turns on what the other turns off"},
+    {OPT_NO_MOE_STREAM, OPT_CACHE_MB, "experts kept in memory have no budget"},
+    {OPT_NO_MOE_STREAM, OPT_CACHE_CEIL_MB, "experts kept in memory have no budget"},
+    {OPT_NO_MOE_STREAM, OPT_LOAD_ALL, "experts kept in memory are not read again"},
+    {OPT_PPL, OPT_PROMPT, "the text to score is the file's"},
+    {OPT_PPL, OPT_FILE, "the text to score is the file's"},
+    {OPT_PPL, OPT_CHATML, "the text is scored as it is"},
+    {OPT_PPL, OPT_CHAT_FORMAT, "the text is scored as it is"},
+    {OPT_PPL, OPT_NO_THINK, "the text is scored as it is"},
+    {OPT_PPL, OPT_GRAMMAR_FILE, "nothing is generated"},
+    {OPT_PPL, OPT_N_PREDICT, "nothing is generated"},
+};
+
+static int check_pairs(const struct cli_options *o, struct bmoe_error *err)
+{
+    for (size_t i = 0; i < sizeof(excluded) / sizeof(excluded[0]); i++) {
+        const struct pair *p = &excluded[i];
+
+        if (o->typed[p->a] && o->typed[p->b])
+            return cli_error_set(err, BMOE_E_MISUSE, "%s and %s exclude each other: %s",
+                                 option_table[p->a].name, option_table[p->b].name, p->why);
+    }
+    return 0;
+}
+
+static int check_budget(const struct cli_options *o, struct bmoe_error *err)
+{
+    bool bounds = o->typed[OPT_CACHE_FLOOR_MB] || o->typed[OPT_CACHE_CEIL_MB];
+
+    if (o->cache_mb != BMOE_CACHE_AUTO && bounds)
+        return cli_error_set(err, BMOE_E_MISUSE,
+                             "--cache-floor-mb and --cache-ceil-mb bound --cache-mb auto and have "
+                             "no part in --cache-mb %llu; leave one of the two out",
+                             (unsigned long long)o->cache_mb);
+    if (o->dense == OPTION_DENSE_AHWB)
+        return cli_error_set(err, BMOE_E_MISUSE,
+                             "--dense-weights ahwb exists on Android only, and there is no Android "
+                             "build yet; use anon");
+    return 0;
+}
+
+static int check_sizes(const struct cli_options *o, struct bmoe_error *err)
+{
+    if (o->ubatch > o->ctx_size)
+        return cli_error_set(err, BMOE_E_MISUSE,
+                             "--ubatch %u is wider than the context of %u tokens; raise --ctx-size "
+                             "or lower --ubatch",
+                             o->ubatch, o->ctx_size);
+    if (o->typed[OPT_PPL_CHUNK] && o->ppl_file == NULL)
+        return cli_error_set(err, BMOE_E_MISUSE,
+                             "--ppl-chunk needs --ppl FILE, the text it is about");
+    if (o->ppl_chunk == 1 || o->ppl_chunk > o->ctx_size)
+        return cli_error_set(err, BMOE_E_MISUSE,
+                             "--ppl-chunk %u must be 2 or more and fit the context of %u tokens; "
+                             "see --ctx-size",
+                             o->ppl_chunk, o->ctx_size);
+    return 0;
+}
+
+static int check_chat(const struct cli_options *o, struct bmoe_error *err)
+{
+    bool prompt = o->prompt != NULL || o->prompt_file != NULL;
+    enum option_id id = o->no_think ? OPT_NO_THINK : OPT_CHAT_FORMAT;
+
+    if (prompt && !o->chatml && (o->no_think || o->chat_format >= 0))
+        return cli_error_set(err, BMOE_E_MISUSE,
+                             "%s shapes a chat turn, and a prompt is given as it is; add --chatml",
+                             option_table[id].name);
+    return 0;
+}
+
+/* Sampling options at temperature 0 do nothing, and that is said. */
+static void note_greedy(const struct cli_options *o, options_note_fn *note, void *user)
+{
+    static const enum option_id sampled[] = {OPT_TOP_K, OPT_TOP_P, OPT_MIN_P, OPT_SEED};
+    char line[128];
+
+    for (size_t i = 0; o->temp <= 0 && i < sizeof(sampled) / sizeof(sampled[0]); i++) {
+        if (o->typed[sampled[i]]) {
+            snprintf(line, sizeof(line), "%s has no effect at temperature 0 (see --temp)",
+                     option_table[sampled[i]].name);
+            note(user, line);
+        }
+    }
+}
+
+int options_check(const struct cli_options *o, options_note_fn *note, void *user,
+                  struct bmoe_error *err)
+{
+    int rc;
+
+    if (o->action != CLI_RUN)
+        return 0;
+    if (o->model == NULL || o->model[0] == '\0')
+        return cli_error_set(err, BMOE_E_MISUSE,
+                             "there is no model; give a GGUF file with -m FILE");
+    rc = check_pairs(o, err);
+    if (rc == 0)
+        rc = check_budget(o, err);
+    if (rc == 0)
+        rc = check_sizes(o, err);
+    if (rc == 0)
+        rc = check_chat(o, err);
+    if (rc == 0)
+        note_greedy(o, note, user);
+    return rc;
+}

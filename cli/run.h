@@ -1,0 +1,59 @@
+/*
+ * A run of the program on one open model: its parts, and the requests it can make. Each run_*
+ * answers 0 or a negative enum bmoe_code with the sentence in *err; BMOE_E_CANCELLED means that a
+ * signal ended it and that what was there has been printed.
+ */
+#ifndef BMOE_CLI_RUN_H
+#define BMOE_CLI_RUN_H
+
+#include "bmoe.h"
+#include "chat_format.h"
+#include "cli_signals.h"
+#include "cli_text.h"
+#include "options.h"
+#include "output.h"
+#include "terminal.h"
+
+/* Everything is borrowed from main. */
+struct run {
+    const struct cli_options *options;
+    struct terminal *terminal;
+    struct output *output;
+    struct cli_signals *signals;
+    struct bmoe_session *session;
+    const char *grammar; /* NULL: none */
+    int ended_by;        /* the signal that ended the conversation, 0: none */
+};
+
+/* What is asked of an answer. */
+struct run_request {
+    const char *prompt;
+    size_t prompt_bytes;
+    uint32_t n_predict;
+    const struct chat *chat; /* NULL: the text is printed as it comes */
+    bool keep_kv;
+};
+
+/* An answer without its thinking span; heap, NUL-terminated, NULL when nothing came. */
+struct run_answer {
+    char *text;
+    size_t bytes;
+    bool cancelled;
+};
+
+/* Generates one answer: prints it to standard output, a thinking span to standard error, and the
+ * summary line. With answer not NULL the text is also given out, for the caller to free, even when
+ * the request was cancelled. */
+int run_generate(struct run *run, const struct run_request *request, struct run_answer *answer,
+                 struct bmoe_error *err);
+
+/* The prompt of the command line as one request. */
+int run_prompt(struct run *run, const struct cli_text *prompt, struct bmoe_error *err);
+
+/* The conversation on a terminal. */
+int run_chat(struct run *run, struct bmoe_error *err);
+
+/* --ppl: the value to standard output in full precision, a line for people. */
+int run_perplexity(struct run *run, const struct cli_text *text, struct bmoe_error *err);
+
+#endif
