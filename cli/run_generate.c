@@ -136,6 +136,7 @@ int run_generate(struct run *run, const struct run_request *request, struct run_
     g.prompt_bytes = request->prompt_bytes;
     g.n_predict = request->n_predict;
     g.keep_kv = request->keep_kv;
+    g.special = p.chat;
     g.stop = stop;
     g.n_stop = collect_stops(stop, run->options, request->chat);
     g.on_text = on_text;

@@ -178,6 +178,7 @@ struct bmoe_generate {
     const char *const *stop; /* n_stop strings that end the answer and are not part of it */
     size_t n_stop;
     bool keep_kv; /* reuse the common prefix of what the memory holds, else start anew */
+    bool special; /* control tokens appear in the answer's text: the marks of a chat format */
 
     /* Called with each piece of the answer, whole UTF-8 characters; false ends the request as if
      * cancelled. NULL: none. */
@@ -237,7 +238,8 @@ struct bmoe_device {
     const char *description; /* its maker's words */
     uint64_t total_bytes, free_bytes;
 };
-/* Calls on_device for each; backends_dir as in bmoe_options. Needs no session. */
+/* Calls on_device for each; backends_dir as in bmoe_options. Needs no session, and must not run
+ * while another thread opens one. */
 BMOE_API int bmoe_devices_visit(const char *backends_dir,
                                 void (*on_device)(void *user, const struct bmoe_device *device),
                                 void *user, struct bmoe_error *err);

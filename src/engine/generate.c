@@ -41,10 +41,10 @@ static bool tell(struct run *run)
 static int add_piece(struct run *run, llama_token token, struct bmoe_error *err)
 {
     char small[256], *piece = small;
-    int n = llama_token_to_piece(run->s->vocab, token, small, sizeof small, 0, false);
+    int n = llama_token_to_piece(run->s->vocab, token, small, sizeof small, 0, run->g->special);
     if (n < 0) {
         piece = malloc((size_t)-n);
-        n = piece ? llama_token_to_piece(run->s->vocab, token, piece, -n, 0, false) : -1;
+        n = piece ? llama_token_to_piece(run->s->vocab, token, piece, -n, 0, run->g->special) : -1;
     }
     bool ok = n >= 0 && text_add(&run->text, piece, (size_t)n);
     if (piece != small)
