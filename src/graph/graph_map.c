@@ -234,8 +234,11 @@ static bool build_tables(struct graph_map *map)
     for (uint32_t i = 0; i < map->n_sites; i++) {
         const char *name = map->sites[i].ids_name;
         uint32_t at = hash_bytes(name, strlen(name)) & mask;
-        while (map->by_name[at])
-            at = (at + 1) & mask;
+        for (; map->by_name[at]; at = (at + 1) & mask) {
+            struct graph_site *other = &map->sites[map->by_name[at] - 1];
+            if (strncmp(other->ids_name, name, sizeof other->ids_name) == 0)
+                other->name_shared = map->sites[i].name_shared = true;
+        }
         map->by_name[at] = i + 1;
     }
     return true;
@@ -300,7 +303,7 @@ uint32_t graph_map_find_site(const struct graph_map *map, const struct ggml_tens
     for (uint32_t at = hash_bytes(node->name, len) & mask; map->by_name[at]; at = (at + 1) & mask) {
         const struct graph_site *site = &map->sites[map->by_name[at] - 1];
         bool same = strncmp(site->ids_name, node->name, sizeof site->ids_name) == 0;
-        if (same && (len > 0 || site->ids_ordinal == ordinal))
+        if (same && (!site->name_shared || site->ids_ordinal == ordinal))
             return map->by_name[at] - 1;
     }
     return GRAPH_NONE;

@@ -9,7 +9,7 @@
  * the expert matrices that it selects from, in the order the graph computes them
  *
  * In later graphs nodes are recognised by what was learned: expert matmuls by their weight (model
- * tensors keep their address), routing nodes by name, or by ordinal where they have none. A routing
+ * tensors keep their address), routing nodes by name, and by ordinal where names repeat. A routing
  * node that is not recognised costs time, never correctness: see stream.h.
  *
  * Threads: built by one thread, read-only afterwards.
@@ -37,8 +37,9 @@ struct graph_weight {
 };
 
 struct graph_site {
-    char ids_name[GGML_MAX_NAME]; /* may be empty */
-    uint32_t ids_ordinal;         /* the ids tensor is node number this of the graph */
+    char ids_name[GGML_MAX_NAME];
+    uint32_t ids_ordinal; /* the ids tensor is node number this of the graph */
+    bool name_shared;     /* another site has the same name: only the ordinal tells them apart */
     uint32_t n_expert;
     uint32_t n_matrices;
     uint32_t matrices[8]; /* weight indices, in graph order */
