@@ -1,6 +1,7 @@
 # The libraries this project stands on, and how to link with them:
 #
-#   bmoe_ggml_headers        headers of ggml and llama only; defines BMOE_BACKENDS_DIR
+#   bmoe_ggml_headers        headers of ggml and llama only; defines BMOE_BACKENDS_DIR, and
+#                            BMOE_BACKENDS_SUBDIR, the same from the folder of the libraries
 #   bmoe_link_llama(target)  links an executable or a shared library with libllama and ggml
 #   bmoe_cmocka, bmoe_jansson
 #   BMOE_LLAMA_PRIVATE       true where libllama is not the system's (its programs carry an RPATH)
@@ -93,9 +94,12 @@ else()
   set(BMOE_BACKENDS_DIR ${llama_lib})
 endif()
 
+file(RELATIVE_PATH BMOE_BACKENDS_SUBDIR ${llama_lib} ${BMOE_BACKENDS_DIR}/.)
+
 add_library(bmoe_ggml_headers INTERFACE)
 target_include_directories(bmoe_ggml_headers SYSTEM INTERFACE ${CMAKE_BINARY_DIR}/llama-include)
-target_compile_definitions(bmoe_ggml_headers INTERFACE BMOE_BACKENDS_DIR="${BMOE_BACKENDS_DIR}")
+target_compile_definitions(bmoe_ggml_headers INTERFACE BMOE_BACKENDS_DIR="${BMOE_BACKENDS_DIR}"
+  BMOE_BACKENDS_SUBDIR="${BMOE_BACKENDS_SUBDIR}")
 
 # The version is in the .pc file, wherever it is from.
 function(bmoe_pc_version name out)

@@ -84,7 +84,7 @@ enum bmoe_dense { BMOE_DENSE_ANON = 0, BMOE_DENSE_MMAP = 1, BMOE_DENSE_WARM = 2 
 struct bmoe_options {
     size_t size;
     const char *model;             /* path of a GGUF file, or of any shard of a split set */
-    const char *backends_dir;      /* where ggml's CPU backends lie; NULL: as built */
+    const char *backends_dir;      /* where ggml's CPU backends lie; NULL: beside libggml */
     uint32_t n_ctx;                /* context in tokens; 0: 2048 */
     uint32_t n_ubatch;             /* prompt tokens per graph; 0: 512 or the context if smaller */
     uint32_t n_threads;            /* decode; 0: the CPUs this process may use */

@@ -6,9 +6,11 @@
 #include "bmoe.h"
 
 #include "base/error.h"
+#include "device/backends_dir.h"
 
 #include <ggml-backend.h>
 #include <ggml.h>
+#include <limits.h>
 
 static void drop_line(enum ggml_log_level level, const char *text, void *user)
 {
@@ -52,7 +54,8 @@ int bmoe_devices_visit(const char *backends_dir,
                        void (*on_device)(void *user, const struct bmoe_device *device), void *user,
                        struct bmoe_error *err)
 {
-    const char *dir = backends_dir != NULL ? backends_dir : BMOE_BACKENDS_DIR;
+    char room[PATH_MAX];
+    const char *dir = backends_dir_choose(backends_dir, room, sizeof room);
     size_t n_before = ggml_backend_reg_count();
     size_t n_devices;
     ggml_log_callback log;

@@ -4,7 +4,9 @@
 
 #include "base/error.h"
 #include "base/host.h"
+#include "device/backends_dir.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -89,7 +91,8 @@ int options_resolve(struct bmoe_session *s, const struct bmoe_options *o, struct
     int rc = check(r, err);
     if (rc < 0)
         return rc;
-    const char *dir = r->backends_dir ? r->backends_dir : BMOE_BACKENDS_DIR;
+    char room[PATH_MAX];
+    const char *dir = backends_dir_choose(r->backends_dir, room, sizeof room);
     if (!copy_string(&s->model_path, r->model) || !copy_string(&s->backends_dir, dir) ||
         !copy_string(&s->type_k_name, r->cache_type_k ? r->cache_type_k : "f16") ||
         !copy_string(&s->type_v_name, r->cache_type_v ? r->cache_type_v : "f16"))
