@@ -5,7 +5,6 @@
 #include "help.h"
 
 #include "option_table.h"
-#include "option_value.h"
 
 #include <string.h>
 
@@ -21,21 +20,44 @@ static const char usage[] =
     "reads the prompt from standard input. The answer goes to standard output, all else to\n"
     "standard error. Exit status: 0 fine, 1 failure, 2 misuse, 128 + N ended by signal N.\n";
 
-/* What follows the help phrase: range or choices, and the default. */
+/* Bounds above this are there to keep products small and tell a reader nothing. */
+static const double telling_max = 1e6;
+
+/* What follows the help phrase: " (1..16 or auto, default auto)". */
 static void describe_value(const struct option_row *row, char *out, size_t bytes)
 {
-    char accepted[200];
-    size_t used;
+    bool number = row->kind == OPTION_U32 || row->kind == OPTION_U64 || row->kind == OPTION_F32;
+    const char *comma = "";
+    FILE *text = fmemopen(out, bytes, "w");
 
     out[0] = '\0';
-    if (row->argument == NULL)
+    if (text == NULL)
         return;
-    option_value_describe(row, accepted, sizeof(accepted));
-    if (accepted[0] != '\0')
-        snprintf(out, bytes, "; %s", accepted);
-    used = strlen(out);
+    if (row->unit != NULL) {
+        fprintf(text, "%s", row->unit);
+        comma = ", ";
+    }
+    if (number && row->max <= telling_max) {
+        fprintf(text, "%s%s%.10g..%.10g", comma, row->above_min ? "above " : "", row->min,
+                row->max);
+        comma = ", ";
+    }
+    for (const struct option_choice *c = row->choices; c != NULL && c->name != NULL; c++) {
+        fprintf(text, "%s%s", c != row->choices ? "|" : comma, c->name);
+        comma = ", ";
+    }
     if (row->fallback != NULL)
-        snprintf(out + used, bytes - used, "; default %s", row->fallback);
+        fprintf(text, "%sdefault %s", comma, row->fallback);
+    fclose(text);
+}
+
+/* The help phrase and what the value may be. */
+static void describe_row(const struct option_row *row, char *out, size_t bytes)
+{
+    char value[200];
+
+    describe_value(row, value, sizeof(value));
+    snprintf(out, bytes, value[0] != '\0' ? "%s (%s)" : "%s%s", row->help, value);
 }
 
 /* Prints words with line breaks before LINE_COLUMNS, indented by NAMES_COLUMN. */
@@ -59,13 +81,12 @@ static void print_wrapped(FILE *out, const char *text)
 
 static void print_row(FILE *out, const struct option_row *row)
 {
-    char names[80], value[300], text[600];
+    char names[80], text[600];
     int used = snprintf(names, sizeof(names), "  %s%s%s%s%s", row->brief != NULL ? row->brief : "",
                         row->brief != NULL ? ", " : "", row->name, row->argument != NULL ? " " : "",
                         row->argument != NULL ? row->argument : "");
 
-    describe_value(row, value, sizeof(value));
-    snprintf(text, sizeof(text), "%s%s", row->help, value);
+    describe_row(row, text, sizeof(text));
     fprintf(out, "%-*s", NAMES_COLUMN, names);
     if (used >= NAMES_COLUMN)
         fprintf(out, "\n%*s", NAMES_COLUMN, "");
@@ -105,7 +126,7 @@ static void print_roff_text(FILE *out, const char *text)
 
 static void print_roff_row(FILE *out, const struct option_row *row)
 {
-    char value[300];
+    char text[600];
 
     fputs(".TP\n", out);
     if (row->brief != NULL) {
@@ -119,9 +140,8 @@ static void print_roff_row(FILE *out, const struct option_row *row)
     if (row->argument != NULL)
         fprintf(out, " \\fI%s\\fR", row->argument);
     fputc('\n', out);
-    describe_value(row, value, sizeof(value));
-    print_roff_text(out, row->help);
-    print_roff_text(out, value);
+    describe_row(row, text, sizeof(text));
+    print_roff_text(out, text);
     fputs(".\n", out);
 }
 
