@@ -176,8 +176,11 @@ static int next_message(struct conversation *c, char **message, struct bmoe_erro
             return cli_error_set(err, BMOE_E_IO, "reading from the terminal failed");
         return 0;
     }
-    if (failed)
+    if (failed) {
+        free(*message);
+        *message = NULL;
         return cli_error_set(err, BMOE_E_MEMORY, "there is no memory for what was typed");
+    }
     return 0;
 }
 
