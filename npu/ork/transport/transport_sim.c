@@ -41,7 +41,7 @@ static void sim_info(const struct ork_transport *t, struct ork_transport_info *o
     out->n_domains = config->n_domains;
     out->iova_bytes = (UINT64_C(1) << 32) - config->iova_base;
     out->max_programs = SIM_MAX_PROGRAMS;
-    out->max_jobs = SIM_MAX_JOBS;
+    out->max_jobs = JOB_QUEUE_SLOTS;
     out->chain = config->chain;
     out->kernel = config->kernel;
     out->simulated = true;
@@ -109,32 +109,22 @@ static int sim_bo_sync(struct ork_transport *t, const struct ork_bo *bo, uint64_
     return 0;
 }
 
-/* Every buffer of a job lives in one domain; a job without buffers is run in domain 0. */
-static int domain_of(const struct ork_job *job, unsigned *domain)
-{
-    const struct ork_bo *first = NULL;
-    for (uint32_t i = 0; i < job->n_reads + job->n_writes; i++) {
-        const struct ork_bo *bo = i < job->n_reads ? job->reads[i] : job->writes[i - job->n_reads];
-        if (!first)
-            first = bo;
-        if (bo->domain != first->domain)
-            return -EINVAL;
-    }
-    *domain = first ? first->domain : 0;
-    return 0;
-}
-
 static int sim_submit(struct ork_transport *t, const struct ork_job *job, uint64_t *ticket)
 {
+    struct ork_transport_info info;
     unsigned domain;
-    int err = domain_of(job, &domain);
+    int err;
+    sim_info(t, &info);
+    err = job_check(job, &info);
+    if (!err)
+        err = job_domain(job, &domain);
     return err ? err : sim_device_submit(device_of(t), job, domain, ticket);
 }
 
 static int sim_wait(struct ork_transport *t, uint64_t ticket, int64_t timeout_us,
                     struct ork_job_result *out)
 {
-    return sim_device_wait(device_of(t), ticket, timeout_us, out);
+    return job_queue_wait(&device_of(t)->queue, ticket, timeout_us, out);
 }
 
 static void sim_close(struct ork_transport *t)
