@@ -1,0 +1,123 @@
+/*
+ * What libllama believes to be its mapped file: address space of the file's size with nothing
+ * behind it. With userfaultfd a touch is answered by the fault thread with a block of the file;
+ * without, the range is PROT_NONE, so that a weight which nobody bound to the store is a crash that
+ * names itself and never zeros. Blocks stay; they are few, and counted.
+ */
+#include "pager/pager_internal.h"
+
+#include "base/error.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum { BLOCK_BYTES = 64 * 1024 };
+
+uint64_t mapping_bounce_bytes(const struct pager *p)
+{
+    return align_up(file_buffer_bytes(BLOCK_BYTES) + p->sys_page, p->sys_page);
+}
+
+static bool mapping_keep(struct pager *p, char *base, uint64_t bytes, struct pager_file *f)
+{
+    struct mapping *more = realloc(p->mappings, (p->n_mappings + 1) * sizeof *more);
+    if (!more)
+        return false;
+    p->mappings = more;
+    p->mappings[p->n_mappings++] = (struct mapping){.base = base, .bytes = bytes, .file = f};
+    if (!p->fault_bounce)
+        p->fault_bounce = memory_reserve(mapping_bounce_bytes(p), PROT_READ | PROT_WRITE);
+    return p->fault_bounce != NULL;
+}
+
+static char *mapping_make(struct pager *p, struct pager_file *f, uint64_t bytes,
+                          struct bmoe_error *err)
+{
+    bool answered = p->uffd >= 0;
+    uint64_t padded = align_up(bytes, p->sys_page);
+    char *base = memory_reserve(padded, answered ? PROT_READ : PROT_NONE);
+    if (!base) {
+        error_set_errno(err, BMOE_E_MEMORY, BMOE_SCOPE_SESSION, errno,
+                        "cannot reserve %llu bytes of address space", (unsigned long long)bytes);
+        return NULL;
+    }
+    int rc = answered ? uffd_register(p->uffd, base, padded) : 0;
+    if (rc == 0 && mapping_keep(p, base, padded, f))
+        return base;
+    error_set_errno(err, BMOE_E_MEMORY, BMOE_SCOPE_SESSION, rc ? rc : ENOMEM,
+                    "cannot watch a mapping of %s", f->path);
+    munmap(base, padded);
+    return NULL;
+}
+
+void *pager_mapping_create(struct pager *p, int file, uint64_t bytes, struct bmoe_error *err)
+{
+    char *base = NULL;
+    pthread_mutex_lock(p->lock);
+    if (file < 0 || (uint32_t)file >= p->n_files || bytes == 0 || bytes > UINT64_MAX / 2)
+        error_set(err, BMOE_E_MISUSE, BMOE_SCOPE_SESSION, "no such file, or nothing to map");
+    else if (fault_start(p, err) == 0)
+        base = mapping_make(p, p->files[file], bytes, err);
+    pthread_mutex_unlock(p->lock);
+    return base;
+}
+
+static bool mapping_find(struct pager *p, const char *addr, struct mapping *out)
+{
+    bool found = false;
+    pthread_mutex_lock(p->lock);
+    for (uint32_t i = 0; i < p->n_mappings && !found; i++) {
+        *out = p->mappings[i];
+        found = addr >= out->base && addr < out->base + out->bytes;
+    }
+    if (found)
+        p->count.mapping_faults++;
+    pthread_mutex_unlock(p->lock);
+    return found;
+}
+
+/* Reads [at, at + bytes) of the mapping, zeros behind the file's end. */
+static int block_read(struct pager *p, const struct mapping *m, uint64_t at, uint64_t bytes,
+                      char **data, struct bmoe_error *err)
+{
+    uint64_t size = m->file->size, there = at >= size ? 0 : size - at < bytes ? size - at : bytes;
+    *data = p->fault_bounce;
+    if (there) {
+        int rc = file_read(m->file, at, there, p->fault_bounce, data, NULL, NULL, err);
+        if (rc)
+            rc = file_read(m->file, at, there, p->fault_bounce, data, NULL, NULL, err);
+        if (rc)
+            return rc;
+    }
+    memset(*data + there, 0, bytes - there);
+    return 0;
+}
+
+bool mapping_answer(struct pager *p, char *addr)
+{
+    struct mapping m;
+    struct bmoe_error err;
+    char *data, *page = addr - (uintptr_t)addr % p->sys_page;
+    if (!mapping_find(p, addr, &m))
+        return false;
+    if (store_page_present(p, addr)) {
+        uffd_wake(p->uffd, page, p->sys_page);
+        return true;
+    }
+    uint64_t at = (uint64_t)(page - m.base) / BLOCK_BYTES * BLOCK_BYTES;
+    uint64_t bytes = m.bytes - at < BLOCK_BYTES ? m.bytes - at : BLOCK_BYTES;
+    int rc = block_read(p, &m, at, bytes, &data, &err);
+    if (rc == 0)
+        rc = uffd_copy(p->uffd, m.base + at, data, bytes);
+    else
+        uffd_zero(p->uffd, page, p->sys_page);
+    pthread_mutex_lock(p->lock);
+    if (rc < 0)
+        failure_keep(p, &err);
+    else
+        p->count.pinned_bytes += bytes;
+    pthread_mutex_unlock(p->lock);
+    return true;
+}

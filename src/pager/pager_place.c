@@ -1,0 +1,192 @@
+/*
+ * From a reader's buffers into the store and back: the carry and the three ways to place, and
+ * eviction, which in MOVE brings the pages home into the reader's slot so that they are used again
+ * without being freed, zeroed and charged anew.
+ *
+ * A page of an extent becomes visible to touching threads only with its final bytes: in MOVE and
+ * COPY by one system call, in NONE because nobody touches an extent before pager_pin has said that
+ * it is there. The padding behind a slice has unspecified contents.
+ */
+#include "pager/pager_internal.h"
+
+#include "base/clock.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+
+void slot_fini(struct slot *s)
+{
+    if (s->base)
+        munmap(s->base, s->bytes);
+    *s = (struct slot){0};
+}
+
+/* Moves a victim's pages in below the hole's end, as many as there is place for. */
+static void slot_recycle(struct reader *r, const struct victim *v)
+{
+    struct slot *s = &r->slot;
+    uint64_t bytes = v->bytes < s->hole ? v->bytes : s->hole, moved = 0;
+    if (bytes == 0)
+        return;
+    char *dst = s->base + s->hole - bytes;
+    if (uffd_move(r->pager->uffd, dst, v->addr, bytes, &moved) == 0)
+        s->hole -= bytes;
+    else if (moved) /* pages with a gap behind them are of no use */
+        madvise(dst, moved, MADV_DONTNEED);
+}
+
+void place_evict(struct reader *r)
+{
+    if (r->n_victims == 0)
+        return;
+    int64_t start = clock_now_us();
+    for (unsigned i = 0; i < r->n_victims; i++) {
+        const struct victim *v = &r->victims[i];
+        uint64_t kept = 0;
+        if (r->pager->place == BMOE_PLACE_MOVE && !v->zeroed) {
+            uint64_t hole = r->slot.hole;
+            slot_recycle(r, v);
+            kept = hole - r->slot.hole;
+        }
+        if (kept < v->bytes)
+            madvise(v->addr + kept, v->bytes - kept, MADV_DONTNEED);
+    }
+    r->costs.evict_us += (uint64_t)(clock_now_us() - start);
+}
+
+/* The carry of every slice of the group into dst, stride bytes apart. */
+static void group_carry(struct reader *r, char *dst, const char *data)
+{
+    const struct matrix *m = r->group.m;
+    int64_t start = clock_now_us();
+    for (uint32_t i = 0; i < r->group.n; i++) {
+        uint32_t slice = r->group.first - m->first_extent + i;
+        uint64_t at = slice * m->slice_bytes;
+        uint64_t bytes =
+            m->total_bytes - at < m->slice_bytes ? m->total_bytes - at : m->slice_bytes;
+        if (m->carry)
+            m->carry(m->carry_ctx, slice, dst + i * m->stride, data + i * m->slice_bytes, bytes);
+        else
+            memcpy(dst + i * m->stride, data + i * m->slice_bytes, bytes);
+    }
+    r->costs.carry_us += (uint64_t)(clock_now_us() - start);
+}
+
+/* COPY without a scratch: each slice straight from the bounce buffer, whole pages, so up to a page
+ * is read past a slice (the buffer has it). Slices that are whole pages go in one call. */
+static int copy_from_bounce(struct reader *r, char *addr, const char *data)
+{
+    const struct matrix *m = r->group.m;
+    int64_t start = clock_now_us();
+    int rc = 0;
+    if (m->slice_bytes == m->stride)
+        rc = uffd_copy(r->pager->uffd, addr, data, r->group.padded_bytes);
+    for (uint32_t i = 0; m->slice_bytes != m->stride && i < r->group.n && rc == 0; i++)
+        rc = uffd_copy(r->pager->uffd, addr + i * m->stride, data + i * m->slice_bytes, m->stride);
+    r->costs.place_us += (uint64_t)(clock_now_us() - start);
+    return rc;
+}
+
+static int copy_by_scratch(struct reader *r, char *addr, const char *data)
+{
+    group_carry(r, r->slot.base, data);
+    int64_t start = clock_now_us();
+    int rc = uffd_copy(r->pager->uffd, addr, r->slot.base, r->group.padded_bytes);
+    r->costs.place_us += (uint64_t)(clock_now_us() - start);
+    return rc;
+}
+
+/* Makes the first `bytes` above the hole be there. Fresh pages come by COPY of whatever the bounce
+ * buffer holds: cheaper than a fault for each. */
+static int slot_fill(struct reader *r, uint64_t bytes)
+{
+    struct slot *s = &r->slot;
+    if (s->bytes - s->hole >= bytes)
+        return 0;
+    uint64_t missing = bytes - (s->bytes - s->hole);
+    int rc = uffd_copy(r->pager->uffd, s->base + s->hole - missing, r->bounce, missing);
+    if (rc == 0)
+        s->hole -= missing;
+    return rc;
+}
+
+/* A page that MOVE does not take is copied, and what stays behind of it dropped. */
+static int window_move(struct reader *r, char *addr, char *window, uint64_t bytes)
+{
+    int fd = r->pager->uffd, rc = 0;
+    for (uint64_t at = 0; at < bytes && rc == 0;) {
+        uint64_t moved = 0, page = r->pager->sys_page;
+        rc = uffd_move(fd, addr + at, window + at, bytes - at, &moved);
+        at += moved;
+        if (rc == 0)
+            break;
+        r->costs.move_fallbacks++;
+        rc = uffd_copy(fd, addr + at, window + at, page);
+        at += page;
+        madvise(window + at - page, page, MADV_DONTNEED);
+    }
+    r->slot.hole += bytes;
+    if (rc)
+        madvise(window, bytes, MADV_DONTNEED);
+    return rc;
+}
+
+static int place_move(struct reader *r, char *addr, const char *data)
+{
+    struct slot *s = &r->slot;
+    uint64_t bytes = r->group.padded_bytes;
+    if (!r->group.m->carry && s->bytes - s->hole < bytes)
+        return copy_from_bounce(r, addr, data); /* the store still grows: nothing to recycle */
+    int rc = slot_fill(r, bytes);
+    if (rc)
+        return rc;
+    char *window = s->base + s->hole;
+    group_carry(r, window, data);
+    int64_t start = clock_now_us();
+    rc = window_move(r, addr, window, bytes);
+    r->costs.place_us += (uint64_t)(clock_now_us() - start);
+    return rc;
+}
+
+/* The test hook: replaces page number skip_page of the run by zeros, as if it had been lost on the
+ * way. */
+static void page_skip(struct reader *r, char *addr)
+{
+    struct pager *p = r->pager;
+    long long n = (long long)(r->group.padded_bytes / p->page);
+    long long first = atomic_fetch_add_explicit(&p->pages_placed, n, memory_order_relaxed);
+    long long at = p->config.skip_page - first;
+    if (p->config.skip_page < 0 || at < 0 || at >= n)
+        return;
+    madvise(addr + (uint64_t)at * p->page, p->page, MADV_DONTNEED);
+    if (p->uffd >= 0)
+        uffd_zero(p->uffd, addr + (uint64_t)at * p->page, p->page);
+}
+
+int place_group(struct reader *r, char *data)
+{
+    struct pager *p = r->pager;
+    char *addr = extent_addr(r->group.m, r->group.first);
+    int rc = 0;
+    if (p->place == BMOE_PLACE_NONE)
+        group_carry(r, addr, data);
+    else if (p->place == BMOE_PLACE_MOVE)
+        rc = place_move(r, addr, data);
+    else if (r->group.m->carry)
+        rc = copy_by_scratch(r, addr, data);
+    else
+        rc = copy_from_bounce(r, addr, data);
+    if (rc == 0)
+        page_skip(r, addr);
+    return rc;
+}
+
+void place_zeros(struct reader *r)
+{
+    struct pager *p = r->pager;
+    char *addr = extent_addr(r->group.m, r->group.first);
+    madvise(addr, r->group.padded_bytes, MADV_DONTNEED);
+    if (p->uffd >= 0)
+        uffd_zero(p->uffd, addr, r->group.padded_bytes);
+}

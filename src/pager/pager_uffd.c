@@ -1,0 +1,138 @@
+/*
+ * The userfaultfd calls, each with the retries its contract asks for. MOVE right after a device has
+ * written a page may answer EAGAIN or EBUSY for a moment: tried again with a yield, then left to
+ * the caller. All answer 0 or errno; none needs a lock.
+ */
+#include "pager/pager_internal.h"
+#include "pager/uffd_abi.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum { TRIES = 16 };
+
+/* A descriptor with the features wanted, or -1. */
+static int open_with(uint64_t features, int *errnum)
+{
+    int flags = O_CLOEXEC | O_NONBLOCK;
+    int fd = (int)syscall(SYS_userfaultfd, flags | UFFD_USER_MODE_ONLY);
+    if (fd < 0 && errno == EINVAL) /* before Linux 5.11 */
+        fd = (int)syscall(SYS_userfaultfd, flags);
+    if (fd < 0) {
+        *errnum = errno;
+        return -1;
+    }
+    struct uffdio_api api = {.api = UFFD_API, .features = features};
+    if (ioctl(fd, UFFDIO_API, &api) != 0) {
+        *errnum = errno;
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+int uffd_open(enum bmoe_place want, enum bmoe_place *got, int *errnum)
+{
+    int fd = -1;
+    if (want == BMOE_PLACE_AUTO || want == BMOE_PLACE_MOVE) {
+        fd = open_with(UFFD_FEATURE_MOVE, errnum);
+        *got = BMOE_PLACE_MOVE;
+    }
+    if (fd < 0 && (want == BMOE_PLACE_AUTO || want == BMOE_PLACE_COPY)) {
+        fd = open_with(0, errnum);
+        *got = BMOE_PLACE_COPY;
+    }
+    if (fd < 0)
+        *got = BMOE_PLACE_NONE;
+    return fd;
+}
+
+int uffd_register(int fd, void *addr, uint64_t bytes)
+{
+    struct uffdio_register reg = {.range = {.start = (uintptr_t)addr, .len = bytes},
+                                  .mode = UFFDIO_REGISTER_MODE_MISSING};
+    return ioctl(fd, UFFDIO_REGISTER, &reg) == 0 ? 0 : errno;
+}
+
+void uffd_wake(int fd, char *addr, uint64_t bytes)
+{
+    struct uffdio_range range = {.start = (uintptr_t)addr, .len = bytes};
+    ioctl(fd, UFFDIO_WAKE, &range);
+}
+
+/* One COPY or ZEROPAGE of [dst, dst + bytes): bytes done, or -errno. */
+typedef int64_t fill_fn(int fd, char *dst, const char *src, uint64_t bytes);
+
+static int64_t fill_copy(int fd, char *dst, const char *src, uint64_t bytes)
+{
+    struct uffdio_copy c = {.dst = (uintptr_t)dst, .src = (uintptr_t)src, .len = bytes};
+    if (ioctl(fd, UFFDIO_COPY, &c) == 0)
+        return (int64_t)bytes;
+    return c.copy > 0 ? c.copy : -errno;
+}
+
+static int64_t fill_zero(int fd, char *dst, const char *src, uint64_t bytes)
+{
+    (void)src;
+    struct uffdio_zeropage z = {.range = {.start = (uintptr_t)dst, .len = bytes}};
+    if (ioctl(fd, UFFDIO_ZEROPAGE, &z) == 0)
+        return (int64_t)bytes;
+    return z.zeropage > 0 ? z.zeropage : -errno;
+}
+
+/* A page that is already there (EEXIST) has unknown contents: dropped and filled again. */
+static int fill(fill_fn *fn, int fd, char *dst, const char *src, uint64_t bytes)
+{
+    int tries = 0;
+    for (uint64_t at = 0; at < bytes;) {
+        int64_t done = fn(fd, dst + at, src ? src + at : NULL, bytes - at);
+        if (done > 0) {
+            at += (uint64_t)done;
+            tries = 0;
+            continue;
+        }
+        if (++tries > TRIES || (done != -EAGAIN && done != -EEXIST))
+            return (int)-done;
+        if (done == -EEXIST)
+            madvise(dst + at, (size_t)sysconf(_SC_PAGESIZE), MADV_DONTNEED);
+        else
+            sched_yield();
+    }
+    return 0;
+}
+
+int uffd_copy(int fd, char *dst, const char *src, uint64_t bytes)
+{
+    return fill(fill_copy, fd, dst, src, bytes);
+}
+
+int uffd_zero(int fd, char *dst, uint64_t bytes)
+{
+    return fill(fill_zero, fd, dst, NULL, bytes);
+}
+
+int uffd_move(int fd, char *dst, char *src, uint64_t bytes, uint64_t *moved)
+{
+    int tries = 0;
+    *moved = 0;
+    while (*moved < bytes) {
+        struct uffdio_move m = {
+            .dst = (uintptr_t)dst + *moved, .src = (uintptr_t)src + *moved, .len = bytes - *moved};
+        int errnum = ioctl(fd, UFFDIO_MOVE, &m) == 0 ? 0 : errno;
+        uint64_t part = errnum == 0 ? bytes - *moved : m.move > 0 ? (uint64_t)m.move : 0;
+        *moved += part;
+        if (part) {
+            tries = 0;
+            continue;
+        }
+        if (++tries > TRIES || (errnum != EAGAIN && errnum != EBUSY))
+            return errnum;
+        sched_yield();
+    }
+    return 0;
+}
