@@ -66,9 +66,9 @@ static int check_sizes(const struct cli_options *o, struct bmoe_error *err)
     if (o->typed[OPT_PPL_CHUNK] && o->ppl_file == NULL)
         return cli_error_set(err, BMOE_E_MISUSE,
                              "--ppl-chunk needs --ppl FILE, the text it is about");
-    if (o->ppl_chunk == 1 || o->ppl_chunk > o->ctx_size)
+    if ((o->ppl_chunk > 0 && o->ppl_chunk < 4) || o->ppl_chunk > o->ctx_size)
         return cli_error_set(err, BMOE_E_MISUSE,
-                             "--ppl-chunk %u must be 2 or more and fit the context of %u tokens; "
+                             "--ppl-chunk %u must be 4 or more and fit the context of %u tokens; "
                              "see --ctx-size",
                              o->ppl_chunk, o->ctx_size);
     return 0;

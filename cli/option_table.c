@@ -24,6 +24,10 @@ static const struct option_choice chat_formats[] = {
     {"chatml", CHAT_CHATML},   {"gemma", CHAT_GEMMA},       {"gemma4", CHAT_GEMMA4},
     {"gpt-oss", CHAT_GPT_OSS}, {"nemotron", CHAT_NEMOTRON}, {NULL, 0}};
 
+static const struct option_choice kv_types[] = {
+    {"f32", 0},  {"f16", 0},  {"bf16", 0}, {"q8_0", 0},   {"q5_1", 0},
+    {"q5_0", 0}, {"q4_1", 0}, {"q4_0", 0}, {"iq4_nl", 0}, {NULL, 0}};
+
 const struct option_row option_table[OPTION_COUNT] = {
     [OPT_MODEL] = {"--model", "-m", "FILE", NULL, NULL,
                    "the model, a GGUF file or any shard of a split set", .kind = OPTION_TEXT,
@@ -92,11 +96,11 @@ const struct option_row option_table[OPTION_COUNT] = {
                         .kind = OPTION_CHOICE, .choices = tristate, .group = GROUP_RUN,
                         AT(flash_attn)},
     [OPT_CACHE_TYPE_K] = {"--cache-type-k", "-ctk", "TYPE", NULL, "f16",
-                          "type of the KV cache's keys, as libllama names it", .kind = OPTION_TEXT,
+                          "type of the KV cache's keys", .kind = OPTION_TEXT, .choices = kv_types,
                           .group = GROUP_RUN, AT(cache_k)},
     [OPT_CACHE_TYPE_V] = {"--cache-type-v", "-ctv", "TYPE", NULL, "f16",
-                          "type of the KV cache's values", .kind = OPTION_TEXT, .group = GROUP_RUN,
-                          AT(cache_v)},
+                          "type of the KV cache's values", .kind = OPTION_TEXT, .choices = kv_types,
+                          .group = GROUP_RUN, AT(cache_v)},
     [OPT_CPU_REPACK] = {"--cpu-repack", NULL, "WHEN", NULL, "auto",
                         "use ggml's faster CPU layouts of the weights (other bits)",
                         .kind = OPTION_CHOICE, .choices = tristate, .group = GROUP_RUN,

@@ -78,7 +78,7 @@ enum option_id {
 
 enum option_kind {
     OPTION_SWITCH,  /* bool, no argument */
-    OPTION_TEXT,    /* const char * */
+    OPTION_TEXT,    /* const char *; one of the choices if there are any */
     OPTION_LIST,    /* struct cli_list, may be given several times */
     OPTION_U32,     /* uint32_t in [min, max] or a choice */
     OPTION_U64,     /* uint64_t in [min, max] or a choice */

@@ -147,6 +147,8 @@ int option_value_store(const struct option_row *row, const char *text, void *opt
 
     switch (row->kind) {
     case OPTION_TEXT:
+        if (row->choices != NULL && !find_choice(row, text, &choice))
+            return refuse(row, text, err);
         memcpy(at, &text, sizeof(text));
         return 0;
     case OPTION_LIST:

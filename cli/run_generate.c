@@ -93,15 +93,17 @@ static size_t collect_stops(const char **stop, const struct cli_options *o, cons
     return n;
 }
 
-static void print_summary(struct run *run, const struct bmoe_result *result)
+static void print_summary(struct run *run, const struct bmoe_stats *before,
+                          const struct bmoe_result *result, uint32_t n_predict)
 {
     struct bmoe_info info = {.size = sizeof(info)};
-    struct bmoe_stats stats = {.size = sizeof(stats)};
+    struct bmoe_stats after = {.size = sizeof(after)};
+    struct summary s = {&info, result, before, &after, n_predict};
     char line[512];
 
     bmoe_session_describe(run->session, &info);
-    bmoe_session_stats(run->session, &stats);
-    summary_write(line, sizeof(line), &info, &stats, result);
+    bmoe_session_stats(run->session, &after);
+    summary_write(line, sizeof(line), &s);
     terminal_line(run->terminal, "%s%s", result->cancelled ? "stopped; " : "", line);
 }
 
@@ -126,6 +128,7 @@ int run_generate(struct run *run, const struct run_request *request, struct run_
     const char *stop[CLI_STOP_MAX + CHAT_STOP_MAX];
     struct printing p = {.run = run, .answer = answer, .chat = request->chat != NULL};
     struct bmoe_result result = {.size = sizeof(result)};
+    struct bmoe_stats before = {.size = sizeof(before)};
     struct bmoe_generate g;
     int rc;
 
@@ -145,6 +148,7 @@ int run_generate(struct run *run, const struct run_request *request, struct run_
 
     if (!cli_signals_request_begin(run->signals))
         return cli_error_set(err, BMOE_E_CANCELLED, "stopped before the answer began");
+    bmoe_session_stats(run->session, &before);
     rc = bmoe_session_generate(run->session, &g, &result, err);
     cli_signals_request_end(run->signals);
 
@@ -156,6 +160,6 @@ int run_generate(struct run *run, const struct run_request *request, struct run_
         answer->cancelled = rc == BMOE_E_CANCELLED;
     rc = judge(&p, rc, err);
     if (rc >= 0 || rc == BMOE_E_CANCELLED)
-        print_summary(run, &result);
+        print_summary(run, &before, &result, request->n_predict);
     return rc;
 }

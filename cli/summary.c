@@ -28,10 +28,10 @@ static void append(char *out, size_t bytes, const char *format, ...)
     va_end(args);
 }
 
-static void append_tokens(char *out, size_t bytes, const char *name, uint32_t n, double seconds)
+static void append_tokens(char *out, size_t bytes, const char *name, uint32_t n, double rate)
 {
-    if (n > 0 && seconds > 0)
-        append(out, bytes, "%s %u tokens at %.2f tok/s", name, n, (double)n / seconds);
+    if (n > 0 && rate > 0)
+        append(out, bytes, "%s %u tokens at %.2f tok/s", name, n, rate);
     else
         append(out, bytes, "%s %u tokens", name, n);
 }
@@ -53,19 +53,33 @@ static void append_reads(char *out, size_t bytes, const struct bmoe_stats *s)
         append(out, bytes, "peak memory %.0f MiB", (double)s->peak_rss_bytes / mib_bytes);
 }
 
-void summary_write(char *out, size_t bytes, const struct bmoe_info *info,
-                   const struct bmoe_stats *stats, const struct bmoe_result *result)
+/* The first token of an answer costs no decode, so the rate comes from what was decoded. */
+static double decode_rate(const struct summary *s)
 {
-    uint32_t computed = result->n_prompt - result->n_reused;
+    int64_t tokens = s->after->decode_tokens - s->before->decode_tokens;
+    int64_t us = s->after->decode_us - s->before->decode_us;
+
+    return tokens > 0 && us > 0 ? (double)tokens * 1e6 / (double)us : 0;
+}
+
+void summary_write(char *out, size_t bytes, const struct summary *s)
+{
+    const struct bmoe_result *r = s->result;
+    uint32_t computed = r->n_prompt - r->n_reused;
 
     out[0] = '\0';
-    append_tokens(out, bytes, "prompt", computed, result->prefill_s);
-    if (result->n_reused > 0)
-        append(out, bytes, "%u reused", result->n_reused);
-    append_tokens(out, bytes, "decode", result->n_predicted, result->decode_s);
-    append(out, bytes, "load %.2f s", info->load_s);
-    append(out, bytes, "first token %.2f s", result->first_token_s);
-    append_reads(out, bytes, stats);
+    append_tokens(out, bytes, "prompt", computed,
+                  r->prefill_s > 0 ? (double)computed / r->prefill_s : 0);
+    if (r->n_reused > 0)
+        append(out, bytes, "%u reused", r->n_reused);
+    append_tokens(out, bytes, "decode", r->n_predicted, decode_rate(s));
+    append(out, bytes, "load %.2f s", s->info->load_s);
+    append(out, bytes, "first token %.2f s", r->first_token_s);
+    append_reads(out, bytes, s->after);
+    if (r->stopped_by_limit)
+        append(out, bytes,
+               r->n_predicted == s->n_predict ? "ended at the limit of -n"
+                                              : "ended by a full context");
 }
 
 void summary_write_reads(char *out, size_t bytes, const struct bmoe_stats *stats)
