@@ -269,7 +269,7 @@ static void test_i4_modes(void **state)
         uint32_t m, lines, r405c, r107c, r1080, r4024, r4038, r40c0;
     } cases[] = {
         {ORK_I4_DENSE, 4, 4, 0x30000, 4, 0, 0x40, 0, 0x200},
-        {ORK_I4_STRIDE2, 4, 8, 0, 4, 4, 0x10, 0x70007, 0x80},
+        {ORK_I4_STRIDE2, 4, 8, 0, 4, 4, 0x10, 0x70007, 0x400},
         {ORK_I4_BCHAIN, 4, 16, 0, 16, 0x0ffffffd, 0x10, 0x70007, 0x800},
         {ORK_I4_ROWS, 1, 1, 0, 4, 0x0ffffffd, 0x10, 0, 0x80},
     };

@@ -92,7 +92,7 @@ struct ork_caps {
     double submit_us;      /* least wall time of a smallest job; 0 = not measured */
 };
 
-/* Counted since open; modelled_us only on the simulator, device_us only where the kernel tells. */
+/* Counted since open. */
 struct ork_stats {
     uint64_t submits;
     uint64_t programs;
@@ -108,9 +108,9 @@ struct ork_stats {
     uint64_t verify_retries; /* lines that were late and arrived */
     uint64_t bo_bytes;       /* device memory held now */
     uint64_t bo_bytes_peak;
-    double wall_us; /* submit to done, summed over fences */
-    double modelled_us;
-    double predicted_us; /* by the plan, device share only */
+    double wall_us;      /* submit to done, summed over fences */
+    double device_us;    /* told by the kernel, or modelled by the simulator; busiest core */
+    double predicted_us; /* by the plan and the time model, device share only */
 };
 
 ORK_API int ork_device_open(const struct ork_open_options *options, struct ork_device **out,
@@ -200,12 +200,13 @@ struct ork_matmul {
 };
 
 /* Packs, plans, submits all of them together (one job per core for the whole batch where the
- * transport can), and returns. Weights and inputs of one batch share a domain. */
+ * transport can), and returns. Weights and inputs of one batch share a domain. -EAGAIN: more jobs
+ * in flight than the transport holds; wait for a fence first. */
 ORK_API int ork_matmul_submit(struct ork_device *device, const struct ork_matmul *batch, size_t n,
                               struct ork_fence **out, struct ork_error *error);
 /* Waits, reads the outputs back into every c, frees the fence. timeout_us < 0 = no limit;
- * -ETIMEDOUT keeps the fence. A failed job's error text holds its first words; the whole program
- * is in ork_device_last_failure. */
+ * -ETIMEDOUT keeps the fence. A failed job is -EIO: c is untouched, weights and inputs are intact,
+ * and the device was tried again and is usable, or ork_device_health says it is not. */
 ORK_API int ork_fence_wait(struct ork_fence *fence, int64_t timeout_us, struct ork_error *error);
 /* submit + wait. */
 ORK_API int ork_matmul_run(struct ork_device *device, const struct ork_matmul *batch, size_t n,

@@ -32,24 +32,30 @@ static void i4_single_row(struct ork_geometry *g)
     g->wdma_height = false;
 }
 
-/* Physical row p of the output is line p, a plain int16[N] row; the input holds row m at cube
- * line 2m. LINE_STRIDE is K/16 at K = 64, the only depth anybody captured this at. */
-static void i4_stride2(struct ork_geometry *g)
+/* With WDMA_SIZE_1 = 0 several rows come out in the order they are computed: each 64 columns are a
+ * block of consecutive 128-byte lines. The strides say the same, so that both readings of the
+ * recipe agree [inferred from the two read-back formulas in use]. */
+static void i4_block_outputs(struct ork_geometry *g)
 {
-    cube_features(g);
-    flat_outputs(g, g->cols / ork_type_find(g->type)->out_c2);
+    flat_outputs(g, ork_type_find(g->type)->out_atoms);
+    g->dst_surf_add = g->lines * ork_type_find(g->type)->out_atoms;
     g->wdma_height = false;
 }
 
-/* Group g of four lines starts K bytes on, which is two row slots: line 4j is row slot 2j. Each
- * 64 columns are a block of 128-byte lines. */
+/* Row m is cube line 2m and comes out as line 2m of every block. LINE_STRIDE is K/16 at K = 64,
+ * the only depth anybody captured this at. */
+static void i4_stride2(struct ork_geometry *g)
+{
+    cube_features(g);
+    i4_block_outputs(g);
+}
+
+/* Group g of four lines starts K bytes on, which is two row slots: line 4j is row slot 2j. */
 static void i4_bchain(struct ork_geometry *g)
 {
     g->line_stride = (int32_t)(g->depth / 16);
     g->surf_stride = -3;
-    flat_outputs(g, ork_type_find(g->type)->out_atoms);
-    g->dst_surf_add = g->lines * ork_type_find(g->type)->out_atoms;
-    g->wdma_height = false;
+    i4_block_outputs(g);
 }
 
 void ork_geometry_of_tile(const struct ork_plan *plan, const struct ork_tile *tile,
