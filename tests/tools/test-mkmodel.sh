@@ -1,6 +1,6 @@
 #!/bin/sh
 # Tests of bmoe-mkmodel. Run by CTest as: test-mkmodel.sh CASE [ARGUMENT]...
-# with MKMODEL, MODEL_DECODES, SHARDS_EQUAL and BACKENDS in the environment.
+# with MKMODEL, MODEL_DECODES, ROUTING_STATS, SHARDS_EQUAL and BACKENDS in the environment.
 set -u
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
@@ -51,6 +51,15 @@ same) # same PRESET: options and nothing else decide the bytes
     same_sum a.gguf c.gguf || fail "the number of threads matters"
     ! same_sum a.gguf d.gguf || fail "the seed does not matter"
     ! same_sum a.gguf e.gguf || fail "--zipf does not matter"
+    ;;
+routes) # routes TEXT OPTION...: like a real model, by the figures docs/mkmodel.md gives
+    text=$2
+    shift 2
+    "$MKMODEL" "$@" -o model.gguf || fail "$*"
+    "$ROUTING_STATS" model.gguf "$BACKENDS" "$text" 40:65 46:66 70:88 || fail "$* routes otherwise"
+    "$MKMODEL" "$@" --zipf 0 -o model.gguf || fail "$* without preferences"
+    ! "$ROUTING_STATS" model.gguf "$BACKENDS" "$text" 40:65 46:66 70:88 2>/dev/null ||
+        fail "the preferences do nothing"
     ;;
 shards)
     "$MKMODEL" -o whole.gguf && "$MKMODEL" --shards 4 -o set.gguf || fail writing

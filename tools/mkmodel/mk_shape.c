@@ -261,6 +261,9 @@ int mk_shape_settle(struct mk_shape *shape, struct mk_error *error)
     if (shape->heads % shape->kv_heads != 0)
         return mk_error_set(error, -EINVAL, "--heads %lld is no multiple of the %lld --kv-heads.",
                             (long long)shape->heads, (long long)shape->kv_heads);
+    /* Here the shared expert is as wide as a routed one. */
+    if (strcmp(shape->arch, "deepseek2") == 0)
+        shape->shared_ff = shape->ff;
     if (strcmp(shape->arch, "lfm2moe") == 0) {
         /* This architecture has no key for the size of a head. */
         shape->head_dim = shape->embd / shape->heads;
