@@ -1,0 +1,10 @@
+# The simulator, the transports and the time model.
+ork_test(test_sim_programs sim_hand.c)
+ork_test(test_sim_hazards sim_hand.c)
+ork_test(test_transport_vendor recording_os.c)
+ork_test(test_transport_mainline recording_os.c)
+ork_test(test_timemodel_anchors)
+if(NOT BMOE_FUZZ)
+  ork_test(test_sim_random sim_hand.c ../fuzz/fuzz_sim_program.c)
+  target_include_directories(test_sim_random PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+endif()
