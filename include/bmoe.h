@@ -171,6 +171,8 @@ struct bmoe_generate {
     size_t size;
     const char *prompt; /* UTF-8; special tokens in it are recognised */
     size_t prompt_bytes;
+    const int32_t *tokens; /* n_tokens of the model's own instead of a prompt, or NULL */
+    size_t n_tokens;
     uint32_t n_predict; /* tokens at most; 0: until the context is full */
     bool ignore_eos;
     bool no_bos; /* the prompt brings its own first token */

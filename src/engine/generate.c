@@ -124,6 +124,27 @@ static int answer(struct run *run, struct bmoe_error *err)
     return rc;
 }
 
+/* The prompt's tokens in *out, which the caller frees; answers how many. */
+static int prompt_tokens(const struct run *run, llama_token **out, struct bmoe_error *err)
+{
+    const struct bmoe_generate *g = run->g;
+    if (!g->tokens)
+        return prompt_tokenize(run->s, g->prompt, g->prompt_bytes, !g->no_bos, out, err);
+    for (size_t i = 0; i < g->n_tokens; i++)
+        if (g->tokens[i] < 0 || (uint32_t)g->tokens[i] >= run->s->n_vocab)
+            return error_set(err, BMOE_E_MISUSE, BMOE_SCOPE_REQUEST,
+                             "token %zu of the prompt is %d; the vocabulary has %u", i,
+                             g->tokens[i], run->s->n_vocab);
+    if (g->n_tokens > INT32_MAX)
+        return error_set(err, BMOE_E_CONTEXT, BMOE_SCOPE_REQUEST, "a prompt of %zu tokens",
+                         g->n_tokens);
+    *out = malloc(g->n_tokens * sizeof **out + 1);
+    if (!*out)
+        return error_set(err, BMOE_E_MEMORY, BMOE_SCOPE_REQUEST, "no memory for the tokens");
+    memcpy(*out, g->tokens, g->n_tokens * sizeof **out);
+    return (int)g->n_tokens;
+}
+
 static int run_all(struct run *run, struct bmoe_error *err)
 {
     struct bmoe_session *s = run->s;
@@ -131,8 +152,7 @@ static int run_all(struct run *run, struct bmoe_error *err)
     run->sampler = sampler_create(s, &run->g->sampling, err);
     if (!run->sampler)
         return err->code;
-    int rc =
-        prompt_tokenize(s, run->g->prompt, run->g->prompt_bytes, !run->g->no_bos, &tokens, err);
+    int rc = prompt_tokens(run, &tokens, err);
     if (rc >= 0)
         rc = prompt_run(s, tokens, (uint32_t)rc, run->g->keep_kv, run->g, &run->r, err);
     free(tokens);
@@ -167,8 +187,9 @@ int bmoe_session_generate(struct bmoe_session *s, const struct bmoe_generate *g,
     run.text.stop = full.stop;
     run.text.n_stop = full.n_stop;
     atomic_store(&s->cancelled, false);
-    int rc = full.prompt ? run_all(&run, &local)
-                         : error_set(&local, BMOE_E_CONTEXT, BMOE_SCOPE_REQUEST, "no prompt");
+    int rc = full.prompt || full.tokens
+                 ? run_all(&run, &local)
+                 : error_set(&local, BMOE_E_CONTEXT, BMOE_SCOPE_REQUEST, "no prompt");
     keep_text(&run);
     run.r.cancelled = rc == BMOE_E_CANCELLED;
     if (out) {

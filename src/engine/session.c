@@ -55,7 +55,7 @@ static int open_pager(struct bmoe_session *s, struct bmoe_error *err)
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     struct pager_config c = {
         .reserve_bytes = weights_reserve_bytes(s->index, page),
-        .budget_bytes = UINT64_MAX,
+        .budget_bytes = UINT64_MAX / 4, /* until the plan is made */
         .n_readers = s->o.n_readers,
         .n_touchers = s->o.n_threads > s->o.n_threads_batch ? s->o.n_threads : s->o.n_threads_batch,
         .buffered = s->o.buffered,
@@ -245,7 +245,6 @@ int session_open_hooked(struct bmoe_session **out, const struct bmoe_options *o,
     }
     s->load_s = (double)(clock_now_us() - start) / 1e6;
     plan_describe(s);
-    log_line(&s->log, BMOE_LOG_INFO, "mode: %s", s->mode);
     *out = s;
     return BMOE_OK;
 }

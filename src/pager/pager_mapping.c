@@ -1,17 +1,20 @@
 /*
  * What libllama believes to be its mapped file: address space of the file's size with nothing
  * behind it. With userfaultfd a touch is answered by the fault thread with a block of the file;
- * without, the range is PROT_NONE, so that a weight which nobody bound to the store is a crash that
- * names itself and never zeros. Blocks stay; they are few, and counted.
+ * without, the file itself is mapped, but not populated, so the kernel answers: the first node of a
+ * graph that is only learned is computed all the same, and reads the embedding here. Blocks stay;
+ * they are few, and counted where userfaultfd tells of them.
  */
 #include "pager/pager_internal.h"
 
 #include "base/error.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 enum { BLOCK_BYTES = 64 * 1024 };
 
@@ -32,18 +35,35 @@ static bool mapping_keep(struct pager *p, char *base, uint64_t bytes, struct pag
     return p->fault_bounce != NULL;
 }
 
+/* The file as the kernel maps it, page by page on touch, without reading ahead. */
+static char *mapping_of_file(const struct pager_file *f, uint64_t bytes, struct bmoe_error *err)
+{
+    int fd = open(f->path, O_RDONLY | O_CLOEXEC);
+    void *base = fd < 0 ? MAP_FAILED : mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, fd, 0);
+    int errnum = errno;
+    if (fd >= 0)
+        close(fd);
+    if (base == MAP_FAILED) {
+        error_set_errno(err, BMOE_E_IO, BMOE_SCOPE_SESSION, errnum, "cannot map %s", f->path);
+        return NULL;
+    }
+    madvise(base, bytes, MADV_RANDOM);
+    return base;
+}
+
 static char *mapping_make(struct pager *p, struct pager_file *f, uint64_t bytes,
                           struct bmoe_error *err)
 {
-    bool answered = p->uffd >= 0;
+    if (p->uffd < 0)
+        return mapping_of_file(f, bytes, err);
     uint64_t padded = align_up(bytes, p->sys_page);
-    char *base = memory_reserve(padded, answered ? PROT_READ : PROT_NONE);
+    char *base = memory_reserve(padded, PROT_READ);
     if (!base) {
         error_set_errno(err, BMOE_E_MEMORY, BMOE_SCOPE_SESSION, errno,
                         "cannot reserve %llu bytes of address space", (unsigned long long)bytes);
         return NULL;
     }
-    int rc = answered ? uffd_register(p->uffd, base, padded) : 0;
+    int rc = uffd_register(p->uffd, base, padded);
     if (rc == 0 && mapping_keep(p, base, padded, f))
         return base;
     error_set_errno(err, BMOE_E_MEMORY, BMOE_SCOPE_SESSION, rc ? rc : ENOMEM,

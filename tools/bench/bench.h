@@ -1,0 +1,62 @@
+/*
+ * bmoe-bench: how near a run is to its limit. All cases of one call share their prompts and are
+ * interleaved, so that the ratios between them hold on a machine whose speed drifts.
+ */
+#ifndef BMOE_BENCH_H
+#define BMOE_BENCH_H
+
+#include "bmoe.h"
+
+#define BENCH_MAX_REPS  31
+#define BENCH_MAX_CASES 16
+
+enum bench_phase { PHASE_PREFILL_256, PHASE_PREFILL_512, PHASE_DECODE, BENCH_N_PHASES };
+
+struct bench_options {
+    const char *model;
+    uint64_t cache_bytes;
+    uint64_t limit_bytes; /* memory of the comparison with stock; 0: a third of the file, none: 1 */
+    unsigned reps, threads, readers, n_decode;
+    int repack; /* enum bmoe_tristate: ON, OFF, or AUTO for both */
+    bool no_limit;
+};
+
+/* Seconds by repetition. */
+struct bench_times {
+    double wall[BENCH_N_PHASES][BENCH_MAX_REPS];
+    double reads[BENCH_N_PHASES]
+                [BENCH_MAX_REPS]; /* the phase's own reads replayed; 0 when resident */
+    double read_bytes[BENCH_N_PHASES];
+    uint64_t logits; /* hash over all logits of the last repetition: equal within a run key */
+};
+
+struct bench_case {
+    char name[48];
+    bool streamed;
+    enum bmoe_place place;
+    enum bmoe_tristate repack;
+    struct bmoe_session *session;
+    struct bench_times times;
+};
+
+/* bench_case.c: opens, runs one repetition of all phases, closes. Negative with *err. */
+int bench_case_open(struct bench_case *c, const struct bench_options *o, struct bmoe_error *err);
+int bench_case_run(struct bench_case *c, const struct bench_options *o, unsigned rep,
+                   struct bmoe_error *err);
+
+/* bench_stock.c: stock libllama, the file mapped, in this process: seconds of prefill of 512 tokens
+ * and of n_decode tokens. */
+int bench_stock_run(const struct bench_options *o, bool repack, double *prefill, double *decode);
+
+/* bench_limit.c: prints the pager and stock, each in a child in a memory control group of its own.
+ * Answers 0, or 1 when no group can be made (said on stderr). */
+int bench_limit(const struct bench_options *o);
+
+/* bench_report.c */
+double bench_median(const double *values, unsigned n);
+void bench_report(const struct bench_case *cases, unsigned n, const struct bench_options *o);
+
+/* The prompt: the same n tokens in every case. */
+void bench_tokens(int32_t *out, unsigned n, uint32_t n_vocab);
+
+#endif

@@ -1,0 +1,117 @@
+/* One session, its phases, and what each read. Prefills begin with no expert resident; the decode
+ * begins with what the prefill before it left. */
+#include "bench.h"
+
+#include "engine/session_hooks.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct watch {
+    struct pager *pager;
+    struct pager_read_record *prefill; /* taken when the prompt's logits are there */
+    size_t n_prefill;
+    uint64_t hash;
+};
+
+void bench_tokens(int32_t *out, unsigned n, uint32_t n_vocab)
+{
+    uint64_t x = 88172645463325252u; /* xorshift64 */
+    for (unsigned i = 0; i < n; i++) {
+        x ^= x << 13;
+        x ^= x >> 7;
+        x ^= x << 17;
+        out[i] = (int32_t)(3 + x % (n_vocab - 3));
+    }
+}
+
+int bench_case_open(struct bench_case *c, const struct bench_options *o, struct bmoe_error *err)
+{
+    struct bmoe_options b;
+    bmoe_options_init(&b);
+    b.model = o->model;
+    b.stream = c->streamed ? BMOE_ON : BMOE_OFF;
+    b.place = c->place;
+    b.cpu_repack = c->repack;
+    b.cache_bytes = o->cache_bytes;
+    b.n_threads = o->threads;
+    b.n_readers = o->readers;
+    b.n_ctx = 1024;
+    return bmoe_session_open(&c->session, &b, err);
+}
+
+static void on_logits(void *user, const float *logits, uint32_t n_vocab, bool prompt)
+{
+    struct watch *w = user;
+    const unsigned char *bytes = (const unsigned char *)logits;
+    for (size_t i = 0; i < n_vocab * sizeof *logits; i += 7)
+        w->hash = (w->hash ^ bytes[i]) * 1099511628211u;
+    if (prompt)
+        w->n_prefill = pager_trace_take(w->pager, &w->prefill);
+}
+
+static int replay(struct bench_case *c, enum bench_phase phase, unsigned rep,
+                  struct pager_read_record *records, size_t n, struct bmoe_error *err)
+{
+    if (!c->streamed) {
+        free(records);
+        return BMOE_OK;
+    }
+    double bytes = 0;
+    for (size_t i = 0; i < n; i++)
+        bytes += (double)records[i].bytes;
+    int64_t us = n ? pager_replay(session_pager(c->session), records, n, err) : 0;
+    free(records);
+    c->times.reads[phase][rep] = (double)us / 1e6;
+    c->times.read_bytes[phase] = bytes;
+    return us < 0 ? (int)us : BMOE_OK;
+}
+
+/* A cold prefill of n tokens, then n_predict - 1 decodes. */
+static int run(struct bench_case *c, unsigned n, unsigned n_predict, struct watch *w,
+               struct bmoe_result *r, struct bmoe_error *err)
+{
+    int32_t tokens[512];
+    struct bmoe_info info = {.size = sizeof info};
+    bmoe_session_describe(c->session, &info);
+    bench_tokens(tokens, n, info.n_vocab);
+    struct bmoe_generate g;
+    bmoe_generate_init(&g);
+    g.tokens = tokens;
+    g.n_tokens = n;
+    g.n_predict = n_predict;
+    g.ignore_eos = true;
+    g.on_logits = on_logits;
+    g.user = w;
+    w->pager = session_pager(c->session);
+    pager_drop_all(w->pager);
+    pager_trace_reads(w->pager, true);
+    return bmoe_session_generate(c->session, &g, r, err);
+}
+
+int bench_case_run(struct bench_case *c, const struct bench_options *o, unsigned rep,
+                   struct bmoe_error *err)
+{
+    struct watch w = {.hash = 14695981039346656037u};
+    struct bmoe_result r = {.size = sizeof r};
+    struct pager_read_record *rest = NULL;
+    int rc = run(c, 512, 1, &w, &r, err);
+    if (rc < 0)
+        return rc;
+    c->times.wall[PHASE_PREFILL_512][rep] = r.prefill_s;
+    free((void *)(pager_trace_take(w.pager, &rest) ? rest : NULL));
+    rc = replay(c, PHASE_PREFILL_512, rep, w.prefill, w.n_prefill, err);
+    if (rc == BMOE_OK)
+        rc = run(c, 256, o->n_decode + 1, &w, &r, err);
+    if (rc < 0)
+        return rc;
+    c->times.wall[PHASE_PREFILL_256][rep] = r.prefill_s;
+    c->times.wall[PHASE_DECODE][rep] = r.decode_s;
+    c->times.logits = w.hash;
+    rest = NULL;
+    size_t n_rest = pager_trace_take(w.pager, &rest);
+    pager_trace_reads(w.pager, false);
+    rc = replay(c, PHASE_PREFILL_256, rep, w.prefill, w.n_prefill, err);
+    int rc2 = replay(c, PHASE_DECODE, rep, rest, n_rest, err);
+    return rc < 0 ? rc : rc2;
+}

@@ -1,0 +1,172 @@
+/* Options, and the interleaving of the cases. */
+#include "bench.h"
+
+#include "base/host.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static const char usage[] =
+    "Usage: bmoe-bench -m MODEL [OPTION]...\n"
+    "Prints how near streamed runs come to max(compute, reads), all in one run, as ratios.\n\n"
+    "  -m MODEL       a GGUF file with experts (make bench makes one of 4.3 GB)\n"
+    "  --cache-mb N   budget of resident experts (700)\n"
+    "  --reps N       repetitions, of which medians are printed (5)\n"
+    "  -t N           threads (the CPUs this process may use)\n"
+    "  --io-threads N readers (4)\n"
+    "  -n N           tokens decoded (32)\n"
+    "  --repack on|off|both  layouts of the weights (both)\n"
+    "  --limit-mb N   memory for the comparison with stock libllama (a third of the file)\n"
+    "  --no-limit     leave that comparison out\n";
+
+static int misuse(const char *what)
+{
+    fprintf(stderr, "bmoe-bench: %s; see bmoe-bench --help\n", what);
+    return 2;
+}
+
+static bool number(const char *text, unsigned long most, unsigned long *out)
+{
+    char *end;
+    errno = 0;
+    *out = strtoul(text, &end, 10);
+    return errno == 0 && end != text && *end == '\0' && *out > 0 && *out <= most;
+}
+
+static int parse_repack(const char *text, int *out)
+{
+    static const char *const names[] = {"both", "on", "off"};
+    for (int i = 0; i < 3; i++)
+        if (strcmp(text, names[i]) == 0) {
+            *out = i;
+            return 0;
+        }
+    return misuse("--repack is on, off or both");
+}
+
+static int parse(struct bench_options *o, int argc, char **argv)
+{
+    static const struct option longs[] = {{"cache-mb", 1, NULL, 'c'},   {"reps", 1, NULL, 'r'},
+                                          {"io-threads", 1, NULL, 'i'}, {"repack", 1, NULL, 'p'},
+                                          {"limit-mb", 1, NULL, 'l'},   {"no-limit", 0, NULL, 'L'},
+                                          {"help", 0, NULL, 'h'},       {NULL, 0, NULL, 0}};
+    int c;
+    unsigned long n = 0;
+    while ((c = getopt_long(argc, argv, "m:t:n:h", longs, NULL)) != -1) {
+        if (strchr("crilt", c) && !number(optarg, 1u << 24, &n))
+            return misuse("a number is not one, or out of range");
+        switch (c) {
+        case 'm':
+            o->model = optarg;
+            break;
+        case 'c':
+            o->cache_bytes = (uint64_t)n << 20;
+            break;
+        case 'l':
+            o->limit_bytes = (uint64_t)n << 20;
+            break;
+        case 'L':
+            o->no_limit = true;
+            break;
+        case 'r':
+            o->reps = n < BENCH_MAX_REPS ? (unsigned)n : BENCH_MAX_REPS;
+            break;
+        case 't':
+            o->threads = (unsigned)n;
+            break;
+        case 'i':
+            o->readers = (unsigned)n;
+            break;
+        case 'n':
+            if (!number(optarg, 256, &n))
+                return misuse("-n is 1 to 256");
+            o->n_decode = (unsigned)n;
+            break;
+        case 'p':
+            if (parse_repack(optarg, &o->repack))
+                return 2;
+            break;
+        case 'h':
+            fputs(usage, stdout);
+            exit(0);
+        default:
+            return 2;
+        }
+    }
+    return o->model ? 0 : misuse("no model (-m)");
+}
+
+static unsigned list_cases(struct bench_case *cases, const struct bench_options *o)
+{
+    static const char *const places[] = {"", "move", "copy", "none"};
+    unsigned n = 0;
+    for (int repack = BMOE_ON; repack <= BMOE_OFF; repack++) {
+        if (o->repack != BMOE_AUTO && o->repack != repack)
+            continue;
+        const char *layout = repack == BMOE_ON ? "repacked" : "plain";
+        for (int place = BMOE_PLACE_AUTO; place <= BMOE_PLACE_NONE; place++) {
+            struct bench_case *c = &cases[n++];
+            *c = (struct bench_case){.streamed = place != BMOE_PLACE_AUTO,
+                                     .place = (enum bmoe_place)place,
+                                     .repack = (enum bmoe_tristate)repack};
+            snprintf(c->name, sizeof c->name, "%s %s", c->streamed ? places[place] : "resident",
+                     layout);
+        }
+    }
+    return n;
+}
+
+static int run_all(struct bench_case *cases, unsigned n, const struct bench_options *o,
+                   struct bmoe_error *err)
+{
+    for (unsigned i = 0; i < n; i++) {
+        int rc = bench_case_open(&cases[i], o, err);
+        if (rc < 0)
+            return rc;
+    }
+    for (unsigned r = 0; r < o->reps; r++)
+        for (unsigned i = 0; i < n; i++) {
+            fprintf(stderr, "\r%u of %u: %-24s", r + 1, o->reps, cases[i].name);
+            int rc = bench_case_run(&cases[i], o, r, err);
+            if (rc < 0)
+                return rc;
+        }
+    fprintf(stderr, "\r%40s\r", "");
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    struct bench_options o = {
+        .cache_bytes = (uint64_t)700 << 20, .reps = 5, .readers = 4, .n_decode = 32};
+    static struct bench_case cases[BENCH_MAX_CASES];
+    struct bmoe_error err = {0};
+    struct stat st;
+    int rc = parse(&o, argc, argv);
+    if (rc)
+        return rc;
+    if (stat(o.model, &st) < 0) {
+        fprintf(stderr, "bmoe-bench: %s: %s\n", o.model, strerror(errno));
+        return 1;
+    }
+    if (!o.threads)
+        o.threads = host_cpu_count("");
+    if (!o.limit_bytes)
+        o.limit_bytes = (uint64_t)st.st_size / 3;
+    /* First, while this process is small: its children are forks of it. */
+    if (!o.no_limit)
+        bench_limit(&o);
+    unsigned n = list_cases(cases, &o);
+    rc = run_all(cases, n, &o, &err);
+    if (rc < 0)
+        fprintf(stderr, "bmoe-bench: %s\n", err.text);
+    else
+        bench_report(cases, n, &o);
+    for (unsigned i = 0; i < n; i++)
+        bmoe_session_close(cases[i].session);
+    return rc < 0;
+}

@@ -1,0 +1,88 @@
+/* Medians and their ratios to the limit: the larger of compute (resident, same layouts) and the
+ * reads alone. */
+#include "bench.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const phase_names[BENCH_N_PHASES] = {"prefill 256", "prefill 512", "decode"};
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+double bench_median(const double *values, unsigned n)
+{
+    double sorted[BENCH_MAX_REPS];
+    memcpy(sorted, values, n * sizeof *values);
+    qsort(sorted, n, sizeof *sorted, by_value);
+    return n % 2 ? sorted[n / 2] : (sorted[n / 2 - 1] + sorted[n / 2]) / 2;
+}
+
+/* The resident case with the same layouts, or NULL. */
+static const struct bench_case *compute_of(const struct bench_case *cases, unsigned n,
+                                           const struct bench_case *c)
+{
+    for (unsigned i = 0; i < n; i++)
+        if (!cases[i].streamed && cases[i].repack == c->repack)
+            return &cases[i];
+    return NULL;
+}
+
+/* Per repetition, so that drift of the machine cancels out; then the median. */
+static double ratio_to_limit(const struct bench_case *c, const struct bench_case *compute,
+                             enum bench_phase phase, unsigned reps)
+{
+    double ratios[BENCH_MAX_REPS];
+    for (unsigned r = 0; r < reps; r++) {
+        double limit = compute->times.wall[phase][r];
+        double reads = c->times.reads[phase][r];
+        ratios[r] = c->times.wall[phase][r] / (reads > limit ? reads : limit);
+    }
+    return bench_median(ratios, reps);
+}
+
+static void row(const struct bench_case *c, const struct bench_case *compute, unsigned reps)
+{
+    printf("| %-22s |", c->name);
+    for (int p = 0; p < BENCH_N_PHASES; p++) {
+        printf(" %6.2f |", bench_median(c->times.wall[p], reps));
+        if (c->streamed)
+            printf(" %6.2f | %5.0f | %4.2f |", bench_median(c->times.reads[p], reps),
+                   c->times.read_bytes[p] / 1e6,
+                   compute ? ratio_to_limit(c, compute, (enum bench_phase)p, reps) : 0.0);
+        else
+            printf(" %6s | %5s | %4s |", "-", "-", "-");
+    }
+    printf("\n");
+}
+
+static void check_bits(const struct bench_case *cases, unsigned n)
+{
+    for (unsigned i = 0; i < n; i++) {
+        const struct bench_case *compute = compute_of(cases, n, &cases[i]);
+        if (compute && compute->times.logits != cases[i].times.logits)
+            printf("DIFFERENT BITS: %s and %s\n", cases[i].name, compute->name);
+    }
+}
+
+void bench_report(const struct bench_case *cases, unsigned n, const struct bench_options *o)
+{
+    printf("Seconds, medians of %u; reads: the phase's own reads alone; MB read; x: wall / "
+           "max(compute, "
+           "reads).\n",
+           o->reps);
+    printf("| %-22s |", "case");
+    for (int p = 0; p < BENCH_N_PHASES; p++)
+        printf(" %s s | reads | MB | x |", phase_names[p]);
+    printf("\n|---|");
+    for (int p = 0; p < BENCH_N_PHASES; p++)
+        printf("---:|---:|---:|---:|");
+    printf("\n");
+    for (unsigned i = 0; i < n; i++)
+        row(&cases[i], compute_of(cases, n, &cases[i]), o->reps);
+    check_bits(cases, n);
+}

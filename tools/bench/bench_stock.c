@@ -1,0 +1,60 @@
+/* libllama as it comes: the file mapped, the same tokens. */
+#include "bench.h"
+
+#include "base/clock.h"
+
+#include <llama.h>
+#include <stdlib.h>
+
+static struct llama_context *open_stock(const struct bench_options *o, bool repack,
+                                        struct llama_model **model)
+{
+    struct llama_model_params mp = llama_model_default_params();
+    ggml_backend_dev_t none[1] = {NULL};
+    mp.devices = none;
+    mp.n_gpu_layers = 0;
+    mp.load_mode = LLAMA_LOAD_MODE_MMAP;
+    mp.use_extra_bufts = repack;
+    *model = llama_model_load_from_file(o->model, mp);
+    if (!*model)
+        return NULL;
+    struct llama_context_params cp = llama_context_default_params();
+    cp.n_ctx = 1024;
+    cp.n_batch = cp.n_ubatch = 512;
+    cp.n_outputs_max = 1;
+    cp.n_threads = cp.n_threads_batch = (int32_t)o->threads;
+    return llama_init_from_model(*model, cp);
+}
+
+static llama_token greedy(struct llama_context *ctx, int32_t n_vocab)
+{
+    const float *logits = llama_get_logits_ith(ctx, -1);
+    llama_token best = 3;
+    for (llama_token t = 4; t < n_vocab; t++)
+        if (logits[t] > logits[best])
+            best = t;
+    return best;
+}
+
+int bench_stock_run(const struct bench_options *o, bool repack, double *prefill, double *decode)
+{
+    struct llama_model *model;
+    struct llama_context *ctx = open_stock(o, repack, &model);
+    if (!ctx)
+        return -1;
+    int32_t tokens[512];
+    int32_t n_vocab = llama_vocab_n_tokens(llama_model_get_vocab(model));
+    bench_tokens(tokens, 512, (uint32_t)n_vocab);
+    int64_t start = clock_now_us();
+    int rc = llama_decode(ctx, llama_batch_get_one(tokens, 512));
+    int64_t filled = clock_now_us();
+    for (unsigned i = 0; rc == 0 && i < o->n_decode; i++) {
+        llama_token next = greedy(ctx, n_vocab);
+        rc = llama_decode(ctx, llama_batch_get_one(&next, 1));
+    }
+    *prefill = (double)(filled - start) / 1e6;
+    *decode = (double)(clock_now_us() - filled) / 1e6;
+    llama_free(ctx);
+    llama_model_free(model);
+    return rc;
+}
