@@ -7,6 +7,8 @@
 
 #include "base/error.h"
 
+#include <sys/mman.h>
+
 /* The context's memory is what the graph reads or writes outside weights and scratch space. */
 static void note_buffer(struct context_buffers *b, struct ggml_tensor *tensor)
 {
@@ -36,12 +38,49 @@ static void note_node(struct bmoe_session *s, struct ggml_tensor *node)
             note_buffer(&s->buffers, node->src[i]);
 }
 
+static bool computes(const struct ggml_tensor *node)
+{
+    return node->op != GGML_OP_NONE && node->op != GGML_OP_VIEW && node->op != GGML_OP_RESHAPE &&
+           node->op != GGML_OP_PERMUTE && node->op != GGML_OP_TRANSPOSE;
+}
+
+/* Weights are not there yet: what lies behind them is a mapping that must not be touched. */
+static void stand_in(struct capture *c, const struct ggml_tensor *node)
+{
+    if (c->met || !computes(node))
+        return;
+    c->met = true;
+    for (int i = 0; i < GGML_MAX_SRC; i++) {
+        struct ggml_tensor *t = node->src[i];
+        if (!t || !graph_is_weight(graph_root(t)))
+            continue;
+        void *zeros = mmap(NULL, ggml_nbytes(t), PROT_READ,
+                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (zeros == MAP_FAILED)
+            continue;
+        c->at[c->n].tensor = t;
+        c->at[c->n].data = t->data;
+        c->at[c->n].zeros = zeros;
+        c->at[c->n++].bytes = ggml_nbytes(t);
+        t->data = zeros;
+    }
+}
+
+static void stand_out(struct capture *c)
+{
+    for (unsigned i = 0; i < c->n; i++) {
+        c->at[i].tensor->data = c->at[i].data;
+        munmap(c->at[i].zeros, c->at[i].bytes);
+    }
+}
+
 static bool on_node(struct ggml_tensor *node, bool ask, void *user)
 {
     struct bmoe_session *s = user;
-    if (!s->capturing)
+    if (!s->capture)
         return stream_node(s->stream, node, ask);
     if (ask) {
+        stand_in(s->capture, node);
         graph_map_add_node(s->map, node);
         note_node(s, node);
     }
@@ -51,7 +90,7 @@ static bool on_node(struct ggml_tensor *node, bool ask, void *user)
 static bool on_abort(void *user)
 {
     const struct bmoe_session *s = user;
-    return s->capturing || atomic_load_explicit(&s->cancelled, memory_order_relaxed) ||
+    return s->capture || atomic_load_explicit(&s->cancelled, memory_order_relaxed) ||
            stream_failed(s->stream);
 }
 
@@ -102,11 +141,13 @@ int context_capture(struct bmoe_session *s, struct bmoe_error *err)
     if (rc < 0)
         return rc;
     llama_token token = 0;
-    s->capturing = true;
+    struct capture capture = {0};
+    s->capture = &capture;
     llama_log_enter(&s->llama_log);
     rc = llama_decode(s->ctx, llama_batch_get_one(&token, 1));
     llama_log_leave();
-    s->capturing = false;
+    s->capture = NULL;
+    stand_out(&capture);
     if (rc != 2)
         return error_set(
             err, BMOE_E_SEAM, BMOE_SCOPE_SESSION,

@@ -81,7 +81,8 @@ static int decide_budget(struct bmoe_session *s, struct bmoe_error *err)
 {
     struct plan *p = &s->plan;
     p->floor = pager_floor_bytes(s->pager, pager_place(s->pager), set_bytes(s));
-    uint64_t useful = s->sums.paged_bytes + pager_floor_bytes(s->pager, BMOE_PLACE_MOVE, 0);
+    uint64_t useful = pager_ample_bytes(s->pager);
+    useful = useful > p->floor ? useful : p->floor;
     bool automatic = s->o.cache_bytes == BMOE_CACHE_AUTO;
     p->budget = automatic ? automatic_budget(s) : s->o.cache_bytes;
     if (p->budget > useful)

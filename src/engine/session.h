@@ -38,6 +38,18 @@ struct context_buffers {
     uint64_t kv, compute;
 };
 
+/* While the graph is learned one node is computed all the same (docs/seam.md:
+ * abort_asks_all_and_computes_one); its weights are replaced by zeros for that time. */
+struct capture {
+    bool met; /* that node */
+    unsigned n;
+    struct {
+        struct ggml_tensor *tensor;
+        void *data, *zeros;
+        size_t bytes;
+    } at[GGML_MAX_SRC];
+};
+
 struct bmoe_session {
     struct bmoe_options o; /* resolved: no zero that means a default; strings are ours */
     char *model_path, *backends_dir, *type_k_name, *type_v_name;
@@ -66,7 +78,7 @@ struct bmoe_session {
     char model_desc[128];
     double load_s;
 
-    bool capturing; /* the graph is only learned, not computed */
+    struct capture *capture; /* not NULL: the graph is only learned, not computed */
     atomic_bool cancelled;
     struct llama_batch batch; /* room for one ubatch, sequence 0 */
     llama_token *tokens;      /* n_ctx of them */

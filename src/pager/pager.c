@@ -190,6 +190,14 @@ uint64_t pager_floor_bytes(const struct pager *p, enum bmoe_place place, uint64_
     return floor;
 }
 
+uint64_t pager_ample_bytes(const struct pager *p)
+{
+    pthread_mutex_lock(p->lock);
+    uint64_t bytes = sizes_ample(p);
+    pthread_mutex_unlock(p->lock);
+    return bytes;
+}
+
 bool pager_extent_resident(const struct pager *p, uint32_t extent)
 {
     pthread_mutex_lock(p->lock);

@@ -110,6 +110,9 @@ int pager_pinned_add(struct pager *p, const struct pager_pinned *r, void **base,
  * operation needs, given as set_bytes (padded). Valid once the matrices are added. */
 uint64_t pager_floor_bytes(const struct pager *p, enum bmoe_place place, uint64_t set_bytes);
 
+/* A budget at which every extent stays once it is read: all of them, and all readers' staging. */
+uint64_t pager_ample_bytes(const struct pager *p);
+
 /* Checks that no page of the store is there (mincore), registers it with userfaultfd, starts the
  * readers and the fault thread, reads the pinned ranges. progress may be NULL. */
 int pager_start(struct pager *p, void (*progress)(void *user, float part), void *user,

@@ -210,6 +210,7 @@ void *memory_reserve(uint64_t bytes, int prot);
 
 /* pager_size.c, all locked */
 void sizes_update(struct pager *p); /* and lets the readers follow */
+uint64_t sizes_ample(const struct pager *p);
 uint64_t sizes_floor(const struct pager *p, enum bmoe_place place, uint64_t set_bytes);
 
 /* pager_state.c, all locked */

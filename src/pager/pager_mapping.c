@@ -126,12 +126,18 @@ bool mapping_answer(struct pager *p, char *addr)
         uffd_wake(p->uffd, page, p->sys_page);
         return true;
     }
-    uint64_t at = (uint64_t)(page - m.base) / BLOCK_BYTES * BLOCK_BYTES;
+    /* From the page on: libllama may have unmapped what lies before it, or behind. */
+    uint64_t at = (uint64_t)(page - m.base);
     uint64_t bytes = m.bytes - at < BLOCK_BYTES ? m.bytes - at : BLOCK_BYTES;
     int rc = block_read(p, &m, at, bytes, &data, &err);
-    if (rc == 0)
-        rc = uffd_copy(p->uffd, m.base + at, data, bytes);
-    else
+    if (rc == 0 && uffd_copy(p->uffd, page, data, bytes) != 0) {
+        bytes = p->sys_page;
+        int errnum = uffd_copy(p->uffd, page, data, bytes);
+        if (errnum)
+            rc = error_set_errno(&err, BMOE_E_INTERNAL, BMOE_SCOPE_REQUEST, errnum,
+                                 "what was read of %s could not be placed", m.file->path);
+    }
+    if (rc < 0)
         uffd_zero(p->uffd, page, p->sys_page);
     pthread_mutex_lock(p->lock);
     if (rc < 0)

@@ -30,6 +30,13 @@ uint64_t sizes_floor(const struct pager *p, enum bmoe_place place, uint64_t set_
     return staging + extents + p->config.n_touchers * p->largest_bytes;
 }
 
+uint64_t sizes_ample(const struct pager *p)
+{
+    uint64_t group = p->largest_bytes > PAGER_MERGE_BYTES ? p->largest_bytes : PAGER_MERGE_BYTES;
+    uint64_t one = slot_bytes_of(p, p->place, group) + bounce_bytes_of(p, group);
+    return p->paged_bytes + p->config.n_readers * one;
+}
+
 static uint64_t merge_bytes_of(const struct pager *p)
 {
     uint64_t bytes = p->budget_bytes / 64 / p->page * p->page;
