@@ -93,8 +93,7 @@ static void multiply_half(struct product *p)
     free(b);
 }
 
-void product_make(struct product *p, enum ork_type type, uint32_t m, uint32_t n, uint32_t k,
-                  int range, uint64_t seed)
+void product_alloc(struct product *p, enum ork_type type, uint32_t m, uint32_t n, uint32_t k)
 {
     const size_t size = is_half(type) ? 2 : 1, cells = (size_t)m * n;
 
@@ -105,12 +104,23 @@ void product_make(struct product *p, enum ork_type type, uint32_t m, uint32_t n,
     p->want = need(cells * sizeof(*p->want));
     p->exact = need(cells * sizeof(*p->exact));
     p->magnitude = need(cells * sizeof(*p->magnitude));
-    fill(p->a, (size_t)m * k, type, range, &seed);
-    fill(p->b, (size_t)n * k, type, range, &seed);
-    if (is_half(type))
+}
+
+void product_multiply(struct product *p)
+{
+    if (is_half(p->type))
         multiply_half(p);
     else
         multiply_int(p);
+}
+
+void product_make(struct product *p, enum ork_type type, uint32_t m, uint32_t n, uint32_t k,
+                  int range, uint64_t seed)
+{
+    product_alloc(p, type, m, n, k);
+    fill(p->a, (size_t)m * k, type, range, &seed);
+    fill(p->b, (size_t)n * k, type, range, &seed);
+    product_multiply(p);
 }
 
 /* fp32: any order of fp32 additions stays within k * 2^-24 of the sum of magnitudes. fp16 output

@@ -21,6 +21,9 @@ struct product {
 /* range: integer codes are within +-range. Exits the test on no memory. */
 void product_make(struct product *p, enum ork_type type, uint32_t m, uint32_t n, uint32_t k,
                   int range, uint64_t seed);
+/* The same in two steps: room for operands that the caller fills in, then the right results. */
+void product_alloc(struct product *p, enum ork_type type, uint32_t m, uint32_t n, uint32_t k);
+void product_multiply(struct product *p);
 /* Fails the test when c is not the product. */
 void product_check(const struct product *p);
 void product_free(struct product *p);

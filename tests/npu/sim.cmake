@@ -8,3 +8,14 @@ if(NOT BMOE_FUZZ)
   ork_test(test_sim_random sim_hand.c ../fuzz/fuzz_sim_program.c)
   target_include_directories(test_sim_random PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
 endif()
+
+# One suite against every transport; a device that is not there is skipped.
+add_executable(test_conformance test_conformance.c product.c)
+target_link_libraries(test_conformance PRIVATE ork_internal bmoe_cmocka bmoe_warnings)
+foreach(spec vendor mainline sim:kernel=vendor sim:kernel=mainline sim:no-rdma
+        sim:chain=either,noncoherent=1,cores=2 sim:quirks=clamp+chain)
+  string(REGEX REPLACE "[^a-z0-9]+" "-" label ${spec})
+  bmoe_add_test(npu.conformance.${label} LABELS npu TIMEOUT 900 COMMAND test_conformance ${spec})
+endforeach()
+bmoe_add_test(npu.conformance.every-row LABELS "npu;long" TIMEOUT 3600
+  COMMAND test_conformance sim:kernel=vendor long)
