@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/host.h"
+#include "engine/trial.h"
 #include "pager/rebind.h"
 
 #include <stdio.h>
@@ -115,7 +116,7 @@ static int load_model(struct bmoe_session *s, struct bmoe_error *err)
         return slots;
     s->load_read_file = slots == 0;
     llama_log_enter(&s->llama_log);
-    s->model = llama_model_load_from_file(s->o.model, p);
+    s->model = llama_model_load_from_file(gguf_index_shard(s->index, 0)->path, p);
     llama_log_leave();
     rebind_end();
     if (!s->model && mapping.error.code < 0) {
@@ -215,6 +216,8 @@ static int open_all(struct bmoe_session *s, const struct bmoe_options *o, struct
     if (rc == BMOE_OK)
         rc = backend_load_cpu(s->o.backends_dir, s->cpu_variant, sizeof s->cpu_variant, err);
     llama_log_leave();
+    if (rc == BMOE_OK)
+        rc = trial_load(s->index, err);
     if (rc == BMOE_OK)
         rc = open_pager(s, err);
     if (rc == BMOE_OK)

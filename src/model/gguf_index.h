@@ -58,4 +58,8 @@ const char *gguf_index_str(const struct gguf_index *index, const char *key);
 /* Number of elements of an array value; 0 when absent. */
 uint64_t gguf_index_array_len(const struct gguf_index *index, const char *key);
 
+/* Writes the first shard's header without its vocabulary into an empty file, made as long as its
+ * tensors need (a hole): what libllama builds the same graphs from, in a few milliseconds. */
+int gguf_index_write_stripped(const struct gguf_index *index, int fd, struct bmoe_error *err);
+
 #endif

@@ -117,9 +117,11 @@ int gguf_meta_read(struct gguf_meta *m, struct gguf_file *f, uint64_t n_values,
     if (!m->values || !names_init(&m->by_key, n_values))
         return no_memory(err);
     for (uint32_t i = 0; i < n_values; i++) {
+        m->values[i].entry_offset = f->at;
         int rc = read_value(m, f, &m->values[i], err);
         if (rc < 0)
             return rc;
+        m->values[i].end_offset = f->at;
         if (!*m->values[i].key)
             return gguf_refuse(err, f->path, "has a metadata key without a name");
         if (!names_add(&m->by_key, i, key_at, m))

@@ -33,12 +33,14 @@ enum gguf_value_type {
 
 struct gguf_value {
     const char *key;
-    uint32_t type;        /* enum gguf_value_type */
-    uint32_t item_type;   /* of an array's elements, else as type */
-    uint64_t n;           /* elements; 1 when not an array */
-    uint64_t file_offset; /* of the first element's bytes */
-    const char *text;     /* a string, else NULL */
-    const uint64_t *bits; /* numbers as their little-endian bits, zero-extended; NULL: not kept */
+    uint32_t type;         /* enum gguf_value_type */
+    uint32_t item_type;    /* of an array's elements, else as type */
+    uint64_t n;            /* elements; 1 when not an array */
+    uint64_t entry_offset; /* in the file: of the key's length */
+    uint64_t file_offset;  /* of the first element's bytes */
+    uint64_t end_offset;   /* behind the last */
+    const char *text;      /* a string, else NULL */
+    const uint64_t *bits;  /* numbers as their little-endian bits, zero-extended; NULL: not kept */
 };
 
 struct gguf_meta {

@@ -13,7 +13,8 @@ struct gguf_index {
     struct strings strings;
     struct gguf_meta meta; /* the first shard's */
     const char *arch;
-    struct gguf_shard *shards; /* owned */
+    uint64_t tensors_at, tensors_end; /* the first shard's descriptions, in its file */
+    struct gguf_shard *shards;        /* owned */
     uint32_t n_shards;
     struct gguf_tensor *tensors; /* owned; in file order, shard by shard */
     uint32_t n_tensors, tensors_room;

@@ -14,6 +14,7 @@
 
 /* libllama compares names pairwise; real models have some thousands of tensors. */
 #define MAX_TENSORS   65536
+#define MIN_ALIGNMENT 32 /* ggml asserts it of the first tensor's address */
 #define MAX_ALIGNMENT (64u << 20)
 /* Fewest bytes a description takes: a name's length, n_dims, one dimension, type, offset. */
 #define MIN_DESCRIPTION 32
@@ -56,8 +57,8 @@ static int compute_bytes(struct gguf_tensor *t, const struct gguf_file *f, struc
     bool fits = checked_mul_u64(bytes, block_bytes, &bytes);
     for (int i = 1; i < GGML_MAX_DIMS; i++)
         fits = fits && checked_mul_u64(bytes, (uint64_t)t->ne[i], &bytes);
-    if (!fits || bytes > f->bytes)
-        return gguf_refuse(err, f->path, "tensor '%s' is larger than the file", t->name);
+    if (!fits || bytes > INT64_MAX)
+        return gguf_refuse(err, f->path, "tensor '%s' is larger than any file", t->name);
     t->bytes = bytes;
     return 0;
 }
@@ -88,10 +89,10 @@ static int alignment_of(const struct gguf_meta *m, const struct gguf_file *f, ui
         return gguf_refuse(err, f->path, "general.alignment is of type %s, u32 is needed",
                            gguf_type_text(v->type));
     *out = v->bits[0];
-    if (*out == 0 || *out > MAX_ALIGNMENT || (*out & (*out - 1)))
+    if (*out < MIN_ALIGNMENT || *out > MAX_ALIGNMENT || (*out & (*out - 1)))
         return gguf_refuse(err, f->path,
-                           "general.alignment is %" PRIu64 ", not a power of two between 1 and %u",
-                           *out, MAX_ALIGNMENT);
+                           "general.alignment is %" PRIu64 ", not a power of two between %d and %u",
+                           *out, MIN_ALIGNMENT, MAX_ALIGNMENT);
     return 0;
 }
 
@@ -145,6 +146,8 @@ int gguf_tensors_read(struct gguf_index *x, uint32_t shard, struct gguf_file *f,
     int rc = alignment_of(m, f, &alignment, err);
     if (rc < 0 || (rc = make_room(x, f, n_tensors, err)) < 0)
         return rc;
+    if (shard == 0)
+        x->tensors_at = f->at;
     while (x->n_tensors < x->tensors_room) {
         struct gguf_tensor *t = &x->tensors[x->n_tensors];
         *t = (struct gguf_tensor){.shard = shard};
@@ -152,6 +155,8 @@ int gguf_tensors_read(struct gguf_index *x, uint32_t shard, struct gguf_file *f,
             return rc;
         x->n_tensors++;
     }
+    if (shard == 0)
+        x->tensors_end = f->at;
     if (!checked_align_u64(f->at, alignment, &data_offset))
         return gguf_refuse(err, f->path, "has no place for its data");
     x->shards[shard].data_offset = data_offset;
