@@ -12,6 +12,8 @@
 #include "run.h"
 #include "session_args.h"
 
+#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -51,7 +53,6 @@ static int read_texts(struct texts *out, const struct cli_options *o, struct bmo
 
 static int open_session(struct run *run, struct bmoe_error *err)
 {
-    struct bmoe_info info = {.size = sizeof(info)};
     struct bmoe_options options;
     int rc;
 
@@ -65,9 +66,6 @@ static int open_session(struct run *run, struct bmoe_error *err)
     if (rc < 0)
         return rc;
     cli_signals_attach(run->signals, run->session);
-    bmoe_session_describe(run->session, &info);
-    if (info.mode != NULL)
-        terminal_line(run->terminal, "%s", info.mode);
     return 0;
 }
 
@@ -88,13 +86,30 @@ static int run_model(struct run *run, struct texts *texts, struct bmoe_error *er
     return run_chat(run, err);
 }
 
+/* A reader that goes away has seen enough of the help. */
+static int print_help(struct output *out, struct bmoe_error *err)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *file = open_memstream(&text, &bytes);
+    int failed = file == NULL || help_print(file) < 0;
+
+    if (file != NULL && fclose(file) != 0)
+        failed = 1;
+    if (failed) {
+        free(text);
+        return cli_error_set(err, BMOE_E_MEMORY, "there is no memory for the help");
+    }
+    output_write(out, text, bytes);
+    free(text);
+    return out->errnum == EPIPE ? 0 : output_end(out, err);
+}
+
 static int run_action(struct run *run, struct texts *texts, struct bmoe_error *err)
 {
     switch ((enum cli_action)run->options->action) {
     case CLI_HELP:
-        if (help_print(stdout) < 0)
-            return cli_error_set(err, BMOE_E_IO, "the help could not be written");
-        return 0;
+        return print_help(run->output, err);
     case CLI_VERSION:
         output_write(run->output, "bmoe ", 5);
         output_write(run->output, bmoe_version(), strlen(bmoe_version()));

@@ -54,7 +54,7 @@ int output_end(struct output *out, struct bmoe_error *err)
     if (out->errnum == 0 && out->written && out->last != '\n')
         output_write(out, "\n", 1);
     if (out->errnum != 0)
-        return cli_error_set(err, BMOE_E_IO, "writing the answer to standard output failed: %s",
+        return cli_error_set(err, BMOE_E_IO, "writing to standard output failed: %s",
                              strerror(out->errnum));
     return 0;
 }

@@ -163,6 +163,7 @@ int bmoe_session_open(struct bmoe_session **out, const struct bmoe_options *o,
         say_options(s, o);
     for (int i = 0; i <= 4 && o->progress != NULL; i++)
         o->progress(o->progress_user, (float)i / 4);
+    say(s, "mode: fake");
     *out = s;
     return 0;
 }
