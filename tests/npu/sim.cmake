@@ -3,6 +3,7 @@ ork_test(test_sim_programs sim_hand.c)
 ork_test(test_sim_hazards sim_hand.c)
 ork_test(test_transport_vendor recording_os.c)
 ork_test(test_transport_mainline recording_os.c)
+ork_test(test_transport_sim sim_hand.c)
 ork_test(test_timemodel_anchors)
 if(NOT BMOE_FUZZ)
   ork_test(test_sim_random sim_hand.c ../fuzz/fuzz_sim_program.c)
@@ -19,3 +20,13 @@ foreach(spec vendor mainline sim:kernel=vendor sim:kernel=mainline sim:no-rdma
 endforeach()
 bmoe_add_test(npu.conformance.every-row LABELS "npu;long" TIMEOUT 3600
   COMMAND test_conformance sim:kernel=vendor long)
+
+# bench_sim prints the simulator's speed; not a test, since a busy machine is not a fault.
+add_executable(bench_sim bench_sim.c sim_hand.c)
+target_link_libraries(bench_sim PRIVATE ork_internal bmoe_warnings)
+
+# What runs threads against each other is run under ThreadSanitizer too.
+foreach(name test_transport_sim test_transport_vendor test_transport_mainline
+        conformance.sim-kernel-vendor conformance.sim-chain-either-noncoherent-1-cores-2)
+  set_tests_properties(npu.${name} PROPERTIES LABELS "npu;threads")
+endforeach()

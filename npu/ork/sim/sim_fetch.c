@@ -32,35 +32,37 @@ void sim_scratch_fini(struct sim_scratch *scratch)
     memset(scratch, 0, sizeof *scratch);
 }
 
+/* Branch-free, so that loops over it vectorise: scaling by 2^112 moves the exponent and makes
+ * subnormal halves normal, exactly; infinities and NaNs get their exponent back. */
 float sim_half_to_float(uint16_t half)
 {
-    uint32_t sign = (uint32_t)(half & 0x8000) << 16, exponent = half >> 10 & 0x1f;
-    uint32_t mantissa = half & 0x3ff, bits;
+    const uint32_t shifted = (uint32_t)(half & 0x7fff) << 13;
+    uint32_t bits;
     float value;
-    if (exponent == 0) {
-        value = (float)mantissa * 0x1p-24f;
-        return sign ? -value : value;
-    }
-    bits = sign | (exponent == 31 ? 0x7f800000 : (exponent + 112) << 23) | mantissa << 13;
+    memcpy(&value, &shifted, sizeof value);
+    value *= 0x1p112f;
+    memcpy(&bits, &value, sizeof bits);
+    bits = shifted >= 0x0f800000 ? shifted | 0x7f800000 : bits;
+    bits |= (uint32_t)(half & 0x8000) << 16;
     memcpy(&value, &bits, sizeof value);
     return value;
 }
 
-/* Widens n_bytes of packed elements to the panel from element `at` on. */
-static void widen(const struct sim_task *task, union sim_panel panel, size_t at,
-                  const uint8_t *bytes, size_t n_bytes)
+/* Widens a 16-byte cell of packed elements to the panel from element `at` on. */
+static inline void widen_cell(uint32_t in_bits, union sim_panel panel, size_t at,
+                              const uint8_t *cell)
 {
-    if (task->type->in_bits == 8) {
-        for (size_t i = 0; i < n_bytes; i++)
-            panel.i16[at + i] = (int8_t)bytes[i];
-    } else if (task->type->in_bits == 4) {
-        for (size_t i = 0; i < n_bytes; i++) {
-            panel.i16[at + 2 * i] = (int16_t)(((bytes[i] & 0xf) ^ 8) - 8);
-            panel.i16[at + 2 * i + 1] = (int16_t)((bytes[i] >> 4 ^ 8) - 8);
+    if (in_bits == 8) {
+        for (size_t i = 0; i < 16; i++)
+            panel.i16[at + i] = (int8_t)cell[i];
+    } else if (in_bits == 4) {
+        for (size_t i = 0; i < 16; i++) {
+            panel.i16[at + 2 * i] = (int16_t)(((cell[i] & 0xf) ^ 8) - 8);
+            panel.i16[at + 2 * i + 1] = (int16_t)((cell[i] >> 4 ^ 8) - 8);
         }
     } else {
-        for (size_t i = 0; i < n_bytes / 2; i++)
-            panel.f32[at + i] = sim_half_to_float((uint16_t)(bytes[2 * i] | bytes[2 * i + 1] << 8));
+        for (size_t i = 0; i < 8; i++)
+            panel.f32[at + i] = sim_half_to_float((uint16_t)(cell[2 * i] | cell[2 * i + 1] << 8));
     }
 }
 
@@ -105,7 +107,8 @@ int sim_fetch_features(const struct sim_task *task, const struct sim_mem *mem,
     for (uint32_t row = 0; row < task->rows; row++)
         for (uint32_t cell = 0; cell < task->cells; cell++) {
             int64_t at = sim_task_feature_at(task, row, cell) - (int64_t)range->iova;
-            widen(task, scratch->a, (size_t)row * task->k + cell * per_cell, range->host + at, 16);
+            widen_cell(task->type->in_bits, scratch->a, (size_t)row * task->k + cell * per_cell,
+                       range->host + at);
         }
     return 0;
 }
@@ -122,14 +125,28 @@ int sim_fetch_weights(const struct sim_task *task, const struct sim_mem *mem,
     return 0;
 }
 
+/* in_bits is a constant where this is called, so that each width gets loops of its own. */
+static inline __attribute__((always_inline)) void widen_group(const struct sim_task *task,
+                                                              uint32_t in_bits,
+                                                              const uint8_t *block,
+                                                              union sim_panel panel)
+{
+    const size_t blocks = task->k / K_BLOCK, kernels = 8192 / (K_BLOCK * in_bits);
+    const size_t cells = K_BLOCK * in_bits / 128, per_cell = 128 / in_bits;
+    for (size_t b = 0; b < blocks; b++)
+        for (size_t kernel = 0; kernel < kernels; kernel++)
+            for (size_t cell = 0; cell < cells; cell++, block += 16)
+                widen_cell(in_bits, panel, kernel * task->k + b * K_BLOCK + cell * per_cell, block);
+}
+
 void sim_fetch_group(const struct sim_task *task, const uint8_t *weights, uint32_t group,
                      struct sim_scratch *scratch)
 {
-    size_t blocks = task->k / K_BLOCK;
-    size_t kernel_bytes = K_BLOCK * task->type->in_bits / 8;
-    const uint8_t *block = weights + (size_t)group * blocks * BLOCK_BYTES;
-    for (size_t b = 0; b < blocks; b++, block += BLOCK_BYTES)
-        for (size_t kernel = 0; kernel < task->type->group_kernels; kernel++)
-            widen(task, scratch->b, kernel * task->k + b * K_BLOCK, block + kernel * kernel_bytes,
-                  kernel_bytes);
+    const uint8_t *block = weights + (size_t)group * (task->k / K_BLOCK) * BLOCK_BYTES;
+    if (task->type->in_bits == 8)
+        widen_group(task, 8, block, scratch->b);
+    else if (task->type->in_bits == 4)
+        widen_group(task, 4, block, scratch->b);
+    else
+        widen_group(task, 16, block, scratch->b);
 }
