@@ -17,13 +17,25 @@
 
 #include "half.h"
 #include "product.h"
+#include "transport/transport.h"
 
 /* What the program was called with; the device is opened once for all tests. */
 struct suite {
     struct ork_open_options open;
     bool every_m;
     struct ork_device *device;
+    uint64_t expected_saturated; /* cells of the products that are meant to */
 };
+
+static int open_transport(const struct suite *s, struct ork_transport **out,
+                          struct ork_error *error)
+{
+    if (!strcmp(s->open.transport, "vendor"))
+        return ork_vendor_open(out, error);
+    if (!strcmp(s->open.transport, "mainline"))
+        return ork_mainline_open(out, error);
+    return ork_sim_open(s->open.sim_options, out, error);
+}
 
 static const enum ork_type all_types[] = {ORK_I8_I32, ORK_I4_I16, ORK_F16_F32, ORK_F16_F16};
 
@@ -38,15 +50,21 @@ static uint32_t group_of(enum ork_type type)
     return type == ORK_I4_I16 ? 64 : type == ORK_I8_I32 ? 32 : 16;
 }
 
-static void run_product(struct ork_device *device, struct product *p)
+static void run_weight(struct ork_device *device, struct product *p,
+                       const struct ork_weight_options *options)
 {
     struct ork_error error = {0, ""};
-    struct ork_weight *weight = product_weight(p, device, NULL);
+    struct ork_weight *weight = product_weight(p, device, options);
     struct ork_matmul call = product_call(p, weight);
     if (ork_matmul_run(device, &call, 1, &error) < 0)
         fail_msg("M %u N %u K %u type %d: %s", p->m, p->n, p->k, (int)p->type, error.text);
-    product_check(p);
     ork_weight_destroy(weight);
+}
+
+static void run_product(struct ork_device *device, struct product *p)
+{
+    run_weight(device, p, NULL);
+    product_check(p);
 }
 
 static void run_shape(struct ork_device *device, enum ork_type type, uint32_t m, uint32_t n,
@@ -237,6 +255,85 @@ static void test_thousand_in_flight(void **state)
     free(fences);
 }
 
+/* The compatibility layouts of int4 give what the dense one gives. */
+static void test_int4_layouts(void **state)
+{
+    const struct suite *s = *state;
+    for (int mode = ORK_I4_DENSE; mode <= ORK_I4_ROWS; mode++) {
+        const struct ork_weight_options options = {.size = sizeof options,
+                                                   .i4_mode = (enum ork_i4_mode)mode};
+        struct product p;
+        product_make(&p, ORK_I4_I16, 29, 131, 300, 8, 7);
+        run_weight(s->device, &p, &options);
+        product_check(&p);
+        product_free(&p);
+    }
+}
+
+/* int4 sums beyond int16 end at the bound on either side, in one K slice that is too long, and
+ * are counted. */
+static void test_int4_saturation(void **state)
+{
+    const struct ork_weight_options options = {
+        .size = sizeof options, .i4_may_saturate = true, .k_slice = 1024};
+    struct suite *s = *state;
+    struct ork_stats stats;
+    struct product p;
+    product_alloc(&p, ORK_I4_I16, 4, 64, 1024);
+    pattern_fill(p.a, (size_t)p.m * p.k, p.type, LOWEST);
+    pattern_fill(p.b, (size_t)p.n * p.k / 2, p.type, LOWEST);
+    pattern_fill((int8_t *)p.b + (size_t)p.n * p.k / 2, (size_t)p.n * p.k / 2, p.type, HIGHEST);
+    product_multiply(&p);
+    for (size_t i = 0; i < (size_t)p.m * p.n; i++)
+        p.want[i] = p.want[i] > 0 ? INT16_MAX : INT16_MIN;
+    run_weight(s->device, &p, &options);
+    product_check(&p);
+    ork_device_stats(s->device, &stats);
+    s->expected_saturated += (uint64_t)p.m * p.n;
+    assert_int_equal(stats.saturated_cells, s->expected_saturated);
+    product_free(&p);
+}
+
+/* A program that never starts: the job fails, and a device opened afterwards computes. */
+static void test_hang(void **state)
+{
+    const struct suite *s = *state;
+    struct ork_error error = {0, ""};
+    struct ork_transport_info info;
+    struct ork_job_result result;
+    struct ork_transport *t;
+    struct ork_device *device;
+    struct ork_bo commands, output;
+    const struct ork_bo *reads[] = {&commands}, *writes[] = {&output};
+    struct ork_program_ref program;
+    struct ork_job job = {.size = sizeof job,
+                          .programs = &program,
+                          .n_programs = 1,
+                          .reads = reads,
+                          .n_reads = 1,
+                          .writes = writes,
+                          .n_writes = 1,
+                          .timeout_ms = 500};
+    uint64_t ticket;
+    if (open_transport(s, &t, &error) < 0)
+        fail_msg("%s", error.text);
+    t->ops->info(t, &info);
+    assert_int_equal(t->ops->bo_create(t, 8192, ORK_BO_WRITE_COMBINE, 0, &commands), 0);
+    assert_int_equal(t->ops->bo_create(t, 4096, ORK_BO_CACHED, 0, &output), 0);
+    program = (struct ork_program_ref){commands.iova + 4096, 112}; /* zeros: fillers only */
+    assert_int_equal(t->ops->submit(t, &job, &ticket), 0);
+    assert_int_equal(t->ops->wait(t, ticket, -1, &result), 0);
+    assert_int_equal(result.error, info.simulated ? -EINVAL : -ETIMEDOUT);
+    assert_true(result.text[0] != 0);
+    t->ops->bo_destroy(t, &commands);
+    t->ops->bo_destroy(t, &output);
+    t->ops->close(t);
+    if (ork_device_open(&s->open, &device, &error) < 0)
+        fail_msg("%s", error.text);
+    run_shape(device, ORK_I8_I32, 9, 70, 100);
+    ork_device_close(device);
+}
+
 /* Nothing failed on the way, nothing saturated unseen, all memory is back. */
 static void test_books(void **state)
 {
@@ -244,7 +341,7 @@ static void test_books(void **state)
     struct ork_stats stats;
     ork_device_stats(s->device, &stats);
     assert_int_equal(stats.failed_jobs, 0);
-    assert_int_equal(stats.saturated_cells, 0);
+    assert_int_equal(stats.saturated_cells, s->expected_saturated);
     assert_true(stats.macs_padded >= stats.macs);
     assert_true(stats.submits > 0);
     assert_int_equal(ork_device_health(s->device), 0);
@@ -277,7 +374,10 @@ int main(int argc, char **argv)
         cmocka_unit_test_prestate(test_patterns, &suite),
         cmocka_unit_test_prestate(test_core_splits, &suite),
         cmocka_unit_test_prestate(test_thousand_in_flight, &suite),
+        cmocka_unit_test_prestate(test_int4_layouts, &suite),
+        cmocka_unit_test_prestate(test_int4_saturation, &suite),
         cmocka_unit_test_prestate(test_books, &suite),
+        cmocka_unit_test_prestate(test_hang, &suite),
     };
     if (err == -ENODEV || err == -EACCES || err == -EPERM) {
         printf("skipped: %s\n", error.text);
