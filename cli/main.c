@@ -8,6 +8,7 @@
 #include "cli_error.h"
 #include "device_list.h"
 #include "help.h"
+#include "omp_spin.h"
 #include "options.h"
 #include "run.h"
 #include "session_args.h"
@@ -146,6 +147,8 @@ int main(int argc, char **argv)
         .options = &options, .terminal = &terminal, .output = &output, .signals = &signals};
     int rc = output_init(&output, &err);
     int status;
+
+    omp_spin_settle(argv);
 
     terminal_init(&terminal);
     if (rc == 0)

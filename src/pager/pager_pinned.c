@@ -72,21 +72,31 @@ bool pinned_step(struct pager *p, struct reader *r)
     return true;
 }
 
+/* Chunks read and chunks in all, and one range that failed, or NULL. Locked. */
+static const struct pinned *pinned_count(const struct pager *p, uint64_t *done, uint64_t *all)
+{
+    const struct pinned *failed = NULL;
+    *done = *all = 0;
+    for (uint32_t i = 0; i < p->n_pinned; i++) {
+        *all += p->pinned[i]->n_chunks;
+        *done += p->pinned[i]->done;
+        failed = p->pinned[i]->failed ? p->pinned[i] : failed;
+    }
+    return failed;
+}
+
 int pinned_wait(struct pager *p, void (*progress)(void *, float), void *user,
                 struct bmoe_error *err)
 {
+    uint64_t done, all, told = UINT64_MAX;
     for (;;) {
-        uint64_t all = 0, done = 0;
-        const struct pinned *failed = NULL;
-        for (uint32_t i = 0; i < p->n_pinned; i++) {
-            all += p->pinned[i]->n_chunks;
-            done += p->pinned[i]->done;
-            failed = p->pinned[i]->failed ? p->pinned[i] : failed;
-        }
-        if (progress) {
+        const struct pinned *failed = pinned_count(p, &done, &all);
+        if (progress && told != done) {
+            told = done;
             pthread_mutex_unlock(p->lock);
             progress(user, all ? (float)((double)done / (double)all) : 1.0f);
             pthread_mutex_lock(p->lock);
+            continue; /* the last chunk may have come in the meantime, with nobody waiting */
         }
         if (done == all) {
             if (failed && err)

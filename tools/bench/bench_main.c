@@ -2,6 +2,7 @@
 #include "bench.h"
 
 #include "base/host.h"
+#include "omp_spin.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -146,6 +147,7 @@ int main(int argc, char **argv)
     static struct bench_case cases[BENCH_MAX_CASES];
     struct bmoe_error err = {0};
     struct stat st;
+    omp_spin_settle(argv);
     int rc = parse(&o, argc, argv);
     if (rc)
         return rc;
