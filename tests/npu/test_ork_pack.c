@@ -272,7 +272,7 @@ static void compare_table(const struct ork_kernels *a, const struct ork_kernels 
     static float f[2][CELLS * 8], in[CELLS * 8];
 
     for (size_t i = 0; i < sizeof(src); i++)
-        src[i] = rnd() & 1 ? (uint8_t)rnd() : 0xff >> (rnd() & 1);
+        src[i] = (uint8_t)(rnd() & 1 ? rnd() : 0xffu >> (rnd() & 1));
     for (size_t i = 0; i < CELLS * 8; i++) {
         const uint32_t bits = rnd() ^ rnd() << 16;
 

@@ -1,7 +1,6 @@
 /* From a list of matmuls to programs in device memory: plan each, place inputs and outputs, pack
  * what the caller did not, write the commands. Submitting and waiting is batch_run.c. */
 #include <errno.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -262,7 +261,6 @@ static uint32_t programs_per_job(const struct ork_fence *f)
 
 static int write_commands(struct ork_fence *f, struct ork_error *error)
 {
-    const struct ork_transport *t = f->device->transport;
     const uint32_t most = programs_per_job(f);
 
     for (uint32_t core = 0; core < ORK_MAX_CORES; core++) {
@@ -278,9 +276,7 @@ static int write_commands(struct ork_fence *f, struct ork_error *error)
             f->jobs[f->n_jobs - 1].n++;
         }
     }
-    atomic_thread_fence(memory_order_seq_cst);
-    return t->ops->bo_sync(f->device->transport, &f->commands, 0, f->commands.bytes,
-                           ORK_SYNC_TO_DEVICE);
+    return 0;
 }
 
 static bool may_chain(const struct ork_device *d, unsigned flags)

@@ -19,17 +19,23 @@ double ork_clock_us(void)
     return (double)now.tv_sec * 1e6 + (double)now.tv_nsec * 1e-3;
 }
 
+/* A node that may not be opened can belong to any driver (a display's card, most often), so it
+ * does not end the search; it is what gets reported when nothing else is found. */
 static int open_any(struct ork_transport **out, struct ork_error *error)
 {
-    int rc = ork_vendor_open(out, error);
+    struct ork_error vendor = {0, ""};
+    int rc = ork_vendor_open(out, &vendor), mainline;
 
-    if (rc == -ENODEV)
-        rc = ork_mainline_open(out, error);
-    if (rc == -ENODEV)
-        return ork_fail(error, rc,
-                        "No RK3588 NPU is here: no \"rknpu\" under /dev/dri and no \"rocket\" "
-                        "under /dev/accel; the transport \"sim\" needs none.");
-    return rc;
+    if (rc >= 0)
+        return rc;
+    mainline = ork_mainline_open(out, error);
+    if (mainline != -ENODEV)
+        return mainline;
+    if (rc != -ENODEV)
+        return ork_fail(error, rc, "%s", vendor.text);
+    return ork_fail(error, rc,
+                    "No RK3588 NPU is here: no \"rknpu\" under /dev/dri and no \"rocket\" under "
+                    "/dev/accel; the transport \"sim\" needs none.");
 }
 
 static int open_transport(const struct ork_open_options *o, struct ork_transport **out,

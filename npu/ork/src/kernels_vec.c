@@ -196,14 +196,14 @@ static float norm_mul(float *y, const float *x, const float *norm, size_t n)
 /* The stages inside a vector: each lane takes its partner's value, plus or minus its own. */
 static vf fwht_lanes(vf v)
 {
-    for (int h = 1; h < LANES; h *= 2) {
-        vi partner, sign;
+    static const int32_t numbers[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    vi lane;
 
-        for (int j = 0; j < LANES; j++) {
-            partner[j] = j ^ h;
-            sign[j] = j & h ? INT32_MIN : 0;
-        }
-        v = isa_permute(v, partner) + (vf)((vi)v ^ sign);
+    LOAD(vi, lane, numbers);
+    for (int h = 1; h < LANES; h *= 2) {
+        const vi sign = ((lane & h) != 0) & INT32_MIN;
+
+        v = isa_permute(v, lane ^ h) + (vf)((vi)v ^ sign);
     }
     return v;
 }

@@ -37,9 +37,9 @@ enum ork_kernel {
 };
 
 enum ork_bo_flags {
-    ORK_BO_CACHED = 0, /* host caches it; bo_sync around every job */
-    ORK_BO_WRITE_COMBINE =
-        1u << 0, /* commands: the host writes aligned 8-byte words, never reads */
+    ORK_BO_CACHED = 0,              /* host caches it; bo_sync around every job */
+    ORK_BO_WRITE_COMBINE = 1u << 0, /* commands: aligned 8-byte host writes, never read;
+                                     * submit makes them visible to the device itself */
 };
 
 enum ork_sync {
