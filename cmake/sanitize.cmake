@@ -7,6 +7,9 @@ if(BMOE_SANITIZE)
   add_compile_options(-fsanitize=${BMOE_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${BMOE_SANITIZE})
 endif()
+if(BMOE_FUZZ)
+  add_compile_options(-fsanitize=fuzzer-no-link) # so that libFuzzer sees which paths an input took
+endif()
 
 # What a sanitized test runs with. libgomp and ggml are not instrumented, so ThreadSanitizer cannot
 # see their synchronisation.

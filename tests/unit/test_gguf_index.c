@@ -6,8 +6,6 @@
 #include "gguf_build.h"
 #include "model/gguf_index.h"
 
-#include "base/clock.h"
-
 #include <ggml.h>
 #include <gguf.h>
 #include <setjmp.h>
@@ -15,6 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -150,13 +149,13 @@ static void a_large_vocabulary_is_passed_over(void **state)
         gguf_build_u32(&b, 1);
     gguf_build_write(&b, "vocabulary.gguf");
     gguf_build_free(&b);
-    int64_t start = clock_now_us();
+    clock_t start = clock();
     struct gguf_index *x = open_good("vocabulary.gguf");
-    int64_t took = clock_now_us() - start;
+    double seconds = (double)(clock() - start) / CLOCKS_PER_SEC;
     assert_int_equal(gguf_index_array_len(x, "tokenizer.ggml.tokens"), n);
     gguf_index_close(x);
     unlink("vocabulary.gguf");
-    assert_in_range(took, 0, 500000); /* some 10 ms; sanitizers and a busy machine allowed for */
+    assert_true(seconds < 2); /* some hundredths; sanitizers and a busy machine allowed for */
 }
 
 static void many_tensors_are_found_by_name(void **state)
