@@ -61,17 +61,28 @@ static void use_experts(struct stats *stats, struct layer *layer, const int32_t 
         layer->last[ids[i]] = ++stats->clock;
 }
 
+/* The layer of a routing node's name, or -1 for any other node. */
+static long layer_of(const char *name)
+{
+    static const char prefix[] = "ffn_moe_topk-";
+    long number;
+    char *end;
+
+    if (strncmp(name, prefix, sizeof prefix - 1) != 0)
+        return -1;
+    number = strtol(name + sizeof prefix - 1, &end, 10);
+    return *end || number >= MAX_LAYERS ? -1 : number;
+}
+
 /* The scheduler's callback: sees the routing node of each layer after it is computed. */
 static bool on_node(struct ggml_tensor *node, bool ask, void *data)
 {
     struct stats *stats = data;
     int32_t ids[MAX_USED];
-    int number;
+    long number = layer_of(node->name);
 
-    if (sscanf(node->name, "ffn_moe_topk-%d", &number) != 1 || number >= MAX_LAYERS)
-        return !ask;
-    if (ask)
-        return true;
+    if (number < 0 || ask)
+        return number >= 0;
     for (int64_t token = 0; token < node->ne[1]; token++) {
         ggml_backend_tensor_get(node, ids, (size_t)token * node->nb[1],
                                 (size_t)node->ne[0] * sizeof ids[0]);
@@ -135,10 +146,11 @@ static double hit_rate(const struct stats *stats, int k)
 static int judge(const double figures[3], char **ranges, int n)
 {
     for (int i = 0; i < n && i < 3; i++) {
-        double min;
-        double max;
+        char *end;
+        double min = strtod(ranges[i], &end);
+        double max = *end == ':' ? strtod(end + 1, &end) : -1;
 
-        if (sscanf(ranges[i], "%lf:%lf", &min, &max) != 2)
+        if (*end || max < min)
             return 2;
         if (figures[i] < min || figures[i] > max) {
             fprintf(stderr, "%.1f is outside of %s.\n", figures[i], ranges[i]);
@@ -157,7 +169,7 @@ static int expert_count(const struct llama_model *model)
     llama_model_meta_val_str(model, "general.architecture", arch, sizeof arch);
     snprintf(key, sizeof key, "%s.expert_count", arch);
     llama_model_meta_val_str(model, key, value, sizeof value);
-    return atoi(value);
+    return (int)strtol(value, NULL, 10);
 }
 
 int main(int argc, char **argv)

@@ -5,7 +5,6 @@
  */
 #include "mk_arch.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -25,17 +24,18 @@ static const struct {
 
 enum { N_ARCHS = sizeof table / sizeof table[0] };
 
-int mk_arch_fill(struct mk_plan *plan, struct mk_error *error)
+int mk_arch_fill(struct mk_plan *plan, struct bmoe_error *error)
 {
     for (int i = 0; i < N_ARCHS; i++) {
         if (strcmp(table[i].name, plan->shape.arch) != 0)
             continue;
         table[i].fill(plan);
         if (plan->error.code != 0)
-            return mk_error_set(error, plan->error.code, "%s", plan->error.text);
+            return error_set(error, plan->error.code, BMOE_SCOPE_PROCESS, "%s", plan->error.text);
         return 0;
     }
-    return mk_error_set(error, -EINVAL, "No architecture is called %s.", plan->shape.arch);
+    return error_set(error, BMOE_E_MISUSE, BMOE_SCOPE_PROCESS, "No architecture is called %s.",
+                     plan->shape.arch);
 }
 
 struct mk_arch_traits mk_arch_traits(const char *arch)

@@ -8,8 +8,8 @@
 
 #include "mk_plan.h"
 
-/* Adds everything of the plan's architecture; -EINVAL if shape.arch is none of ours. */
-int mk_arch_fill(struct mk_plan *plan, struct mk_error *error);
+/* Adds everything of the plan's architecture; BMOE_E_MISUSE if shape.arch is none of ours. */
+int mk_arch_fill(struct mk_plan *plan, struct bmoe_error *error);
 
 /* What an architecture's files may or must have. */
 struct mk_arch_traits {

@@ -6,7 +6,6 @@
 
 #include "mk_weights.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -51,6 +50,7 @@ static void *run_share(void *argument)
     return NULL;
 }
 
+/* Takes a zeroed or half-built slab. */
 static void slab_fini(struct slab *slab)
 {
     free(slab->values);
@@ -60,7 +60,7 @@ static void slab_fini(struct slab *slab)
 }
 
 static int slab_init(struct slab *slab, const struct mk_tensor *tensor, int64_t rows, int threads,
-                     struct mk_error *error)
+                     struct bmoe_error *error)
 {
     int64_t columns = tensor->ne[0];
     size_t row_bytes = ggml_row_size(tensor->type, columns);
@@ -75,10 +75,9 @@ static int slab_init(struct slab *slab, const struct mk_tensor *tensor, int64_t 
     slab->out = calloc(slab_rows, row_bytes);
     slab->shares = calloc((size_t)threads, sizeof *slab->shares);
     slab->importance = calloc((size_t)columns, sizeof *slab->importance);
-    if (!slab->values || !slab->out || !slab->shares || !slab->importance) {
-        slab_fini(slab);
-        return mk_error_set(error, -ENOMEM, "Out of memory for the rows of %s.", tensor->name);
-    }
+    if (!slab->values || !slab->out || !slab->shares || !slab->importance)
+        return error_set(error, BMOE_E_MEMORY, BMOE_SCOPE_PROCESS,
+                         "Out of memory for the rows of %s.", tensor->name);
     for (int64_t i = 0; i < columns; i++)
         slab->importance[i] = 1.0f;
     return 0;
@@ -119,20 +118,18 @@ static int64_t slab_make(struct slab *slab, const struct mk_weights *weights, in
 }
 
 int mk_data_write(const struct mk_tensor *tensor, const struct mk_data_options *options,
-                  struct mk_file *file, struct mk_error *error)
+                  struct mk_file *file, struct bmoe_error *error)
 {
     int64_t rows = tensor->ne[1] * tensor->ne[2] * tensor->ne[3];
     size_t row_bytes = ggml_row_size(tensor->type, tensor->ne[0]);
     struct mk_weights weights;
-    struct slab slab;
+    struct slab slab = {0};
     int rc = mk_weights_init(&weights, tensor, options->seed, options->zipf, error);
 
-    if (rc < 0)
-        return rc;
-    rc = slab_init(&slab, tensor, rows, options->threads, error);
-    if (rc < 0)
-        goto out;
-    ggml_quantize_init(tensor->type);
+    if (rc == 0)
+        rc = slab_init(&slab, tensor, rows, options->threads, error);
+    if (rc == 0)
+        ggml_quantize_init(tensor->type);
     for (int64_t row = 0; row < rows && rc == 0;) {
         int64_t made = slab_make(&slab, &weights, row, rows);
 
@@ -140,7 +137,6 @@ int mk_data_write(const struct mk_tensor *tensor, const struct mk_data_options *
         row += made;
     }
     slab_fini(&slab);
-out:
     mk_weights_fini(&weights);
     return rc;
 }

@@ -17,7 +17,7 @@ struct mk_data_options {
 };
 
 int mk_data_write(const struct mk_tensor *tensor, const struct mk_data_options *options,
-                  struct mk_file *file, struct mk_error *error);
+                  struct mk_file *file, struct bmoe_error *error);
 
 /* Bytes of a tensor's data, without padding. */
 size_t mk_data_bytes(const struct mk_tensor *tensor);

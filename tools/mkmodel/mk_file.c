@@ -11,12 +11,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static int cannot_write(const struct mk_file *file, int code, struct mk_error *error)
+static int cannot_write(const struct mk_file *file, int errnum, struct bmoe_error *error)
 {
-    return mk_error_set(error, code, "Cannot write %s: %s.", file->path, strerror(-code));
+    return error_set_errno(error, BMOE_E_IO, BMOE_SCOPE_PROCESS, errnum, "Cannot write %s",
+                           file->path);
 }
 
-int mk_file_open(struct mk_file *file, const char *path, int64_t bytes, struct mk_error *error)
+int mk_file_open(struct mk_file *file, const char *path, int64_t bytes, struct bmoe_error *error)
 {
     struct stat status;
     bool in_place = stat(path, &status) == 0 && !S_ISREG(status.st_mode);
@@ -25,23 +26,24 @@ int mk_file_open(struct mk_file *file, const char *path, int64_t bytes, struct m
     file->path = strdup(path);
     if (!file->path || (!in_place && asprintf(&file->part, "%s.part", path) < 0)) {
         file->part = NULL;
-        return mk_error_set(error, -ENOMEM, "Out of memory for a file name.");
+        return error_set(error, BMOE_E_MEMORY, BMOE_SCOPE_PROCESS,
+                         "Out of memory for a file name.");
     }
     file->fd = open(in_place ? path : file->part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (file->fd < 0) {
-        int code = -errno;
+        int errnum = errno;
 
         free(file->part); /* not ours to remove */
         file->part = NULL;
-        return cannot_write(file, code, error);
+        return cannot_write(file, errnum, error);
     }
     /* Other failures only mean that the file system cannot promise the room. */
     if (file->part && fallocate(file->fd, 0, 0, bytes) < 0 && errno == ENOSPC)
-        return cannot_write(file, -ENOSPC, error);
+        return cannot_write(file, ENOSPC, error);
     return 0;
 }
 
-int mk_file_write(struct mk_file *file, const void *data, size_t n, struct mk_error *error)
+int mk_file_write(struct mk_file *file, const void *data, size_t n, struct bmoe_error *error)
 {
     const char *bytes = data;
 
@@ -51,27 +53,27 @@ int mk_file_write(struct mk_file *file, const void *data, size_t n, struct mk_er
         if (written < 0 && errno == EINTR)
             continue;
         if (written < 0)
-            return cannot_write(file, -errno, error);
+            return cannot_write(file, errno, error);
         bytes += written;
         n -= (size_t)written;
     }
     return 0;
 }
 
-int mk_file_close(struct mk_file *file, struct mk_error *error)
+int mk_file_close(struct mk_file *file, struct bmoe_error *error)
 {
     int fd = file->fd;
 
     file->fd = -1;
-    return close(fd) < 0 ? cannot_write(file, -errno, error) : 0;
+    return close(fd) < 0 ? cannot_write(file, errno, error) : 0;
 }
 
-int mk_file_publish(struct mk_file *file, struct mk_error *error)
+int mk_file_publish(struct mk_file *file, struct bmoe_error *error)
 {
     if (!file->part)
         return 0;
     if (rename(file->part, file->path) < 0)
-        return cannot_write(file, -errno, error);
+        return cannot_write(file, errno, error);
     free(file->part);
     file->part = NULL;
     return 0;

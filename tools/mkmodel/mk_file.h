@@ -5,7 +5,7 @@
 #ifndef MK_FILE_H
 #define MK_FILE_H
 
-#include "mk_error.h"
+#include "base/error.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -19,11 +19,11 @@ struct mk_file {
 };
 
 /* Opens for `bytes` bytes; where the file system can tell, a lack of room is an error here. */
-int mk_file_open(struct mk_file *file, const char *path, int64_t bytes, struct mk_error *error);
-int mk_file_write(struct mk_file *file, const void *data, size_t n, struct mk_error *error);
+int mk_file_open(struct mk_file *file, const char *path, int64_t bytes, struct bmoe_error *error);
+int mk_file_write(struct mk_file *file, const void *data, size_t n, struct bmoe_error *error);
 /* Closes the written file; mk_file_publish then gives it its name. */
-int mk_file_close(struct mk_file *file, struct mk_error *error);
-int mk_file_publish(struct mk_file *file, struct mk_error *error);
+int mk_file_close(struct mk_file *file, struct bmoe_error *error);
+int mk_file_publish(struct mk_file *file, struct bmoe_error *error);
 /* Frees the names; a file that was not published is removed. Takes a zeroed or half-opened file. */
 void mk_file_fini(struct mk_file *file);
 

@@ -15,7 +15,7 @@
 enum { MAX_TEMPLATE_BYTES = 1 << 20 };
 
 /* Reads a whole text file; the caller frees *text. */
-static int read_text(const char *path, char **text, struct mk_error *error)
+static int read_text(const char *path, char **text, struct bmoe_error *error)
 {
     FILE *file = fopen(path, "rb");
     char *data = calloc(1, MAX_TEMPLATE_BYTES);
@@ -25,12 +25,13 @@ static int read_text(const char *path, char **text, struct mk_error *error)
     if (file && data)
         n = fread(data, 1, MAX_TEMPLATE_BYTES, file);
     if (!data)
-        rc = mk_error_set(error, -ENOMEM, "Out of memory for the chat template.");
+        rc = error_set(error, BMOE_E_MEMORY, BMOE_SCOPE_PROCESS,
+                       "Out of memory for the chat template.");
     else if (!file || ferror(file))
-        rc = mk_error_set(error, -EIO, "Cannot read %s: %s.", path, strerror(errno));
+        rc = error_set_errno(error, BMOE_E_IO, BMOE_SCOPE_PROCESS, errno, "Cannot read %s", path);
     else if (n == MAX_TEMPLATE_BYTES || memchr(data, 0, n))
-        rc = mk_error_set(error, -EINVAL, "%s is no text of less than %d bytes.", path,
-                          MAX_TEMPLATE_BYTES);
+        rc = error_set(error, BMOE_E_MISUSE, BMOE_SCOPE_PROCESS,
+                       "%s is no text of less than %d bytes.", path, MAX_TEMPLATE_BYTES);
     if (file)
         fclose(file);
     if (rc < 0)
@@ -40,7 +41,7 @@ static int read_text(const char *path, char **text, struct mk_error *error)
     return rc;
 }
 
-static int print_list(const struct mk_plan *plan, struct mk_error *error)
+static int print_list(const struct mk_plan *plan, struct bmoe_error *error)
 {
     size_t total = 0;
 
@@ -54,11 +55,12 @@ static int print_list(const struct mk_plan *plan, struct mk_error *error)
     }
     printf("%zu tensors, %zu bytes\n", plan->n_tensors, total);
     if (fflush(stdout) != 0)
-        return mk_error_set(error, -EIO, "Cannot write the list: %s.", strerror(errno));
+        return error_set_errno(error, BMOE_E_IO, BMOE_SCOPE_PROCESS, errno,
+                               "Cannot write the list");
     return 0;
 }
 
-static int make(const struct mk_options *options, struct mk_error *error)
+static int make(const struct mk_options *options, struct bmoe_error *error)
 {
     struct mk_plan plan;
     char *template = NULL;
@@ -90,7 +92,7 @@ static int make(const struct mk_options *options, struct mk_error *error)
 int main(int argc, char **argv)
 {
     static struct mk_options options;
-    struct mk_error error = {0};
+    struct bmoe_error error = {0};
     int rc;
 
     signal(SIGXFSZ, SIG_IGN); /* a file over the limit is an error of write() */
@@ -104,5 +106,5 @@ int main(int argc, char **argv)
     if (rc == 0)
         return 0;
     fprintf(stderr, "bmoe-mkmodel: %s\n", error.text);
-    return rc == -EINVAL ? 2 : 1;
+    return rc == BMOE_E_MISUSE ? 2 : 1;
 }

@@ -101,39 +101,42 @@ void mk_options_help(void)
 }
 
 static int parse_int(const struct option_row *row, const char *text, long long *value,
-                     struct mk_error *error)
+                     struct bmoe_error *error)
 {
     char *end;
 
     errno = 0;
     *value = strtoll(text, &end, 10);
     if (errno != 0 || end == text || *end || *value < row->min || *value > row->max)
-        return mk_error_set(error, -EINVAL, "%s %s: give a whole number from %lld to %lld.",
-                            row->name, text, row->min, row->max);
+        return error_set(error, BMOE_E_MISUSE, BMOE_SCOPE_PROCESS,
+                         "%s %s: give a whole number from %lld to %lld.", row->name, text, row->min,
+                         row->max);
     return 0;
 }
 
 static int parse_real(const struct option_row *row, const char *text, float *value,
-                      struct mk_error *error)
+                      struct bmoe_error *error)
 {
     char *end;
 
     *value = strtof(text, &end);
     if (end == text || *end || !(*value >= (float)row->min && *value <= (float)row->max))
-        return mk_error_set(error, -EINVAL, "%s %s: give a number from %lld to %lld.", row->name,
-                            text, row->min, row->max);
+        return error_set(error, BMOE_E_MISUSE, BMOE_SCOPE_PROCESS,
+                         "%s %s: give a number from %lld to %lld.", row->name, text, row->min,
+                         row->max);
     return 0;
 }
 
-static int add_rule(struct mk_options *options, char *text, struct mk_error *error)
+static int add_rule(struct mk_options *options, char *text, struct bmoe_error *error)
 {
     char *equals = strrchr(text, '=');
 
     if (!equals || equals == text)
-        return mk_error_set(error, -EINVAL, "--type-for %s: write PATTERN=TYPE.", text);
+        return error_set(error, BMOE_E_MISUSE, BMOE_SCOPE_PROCESS,
+                         "--type-for %s: write PATTERN=TYPE.", text);
     if (options->n_rules == MK_MAX_RULES)
-        return mk_error_set(error, -EINVAL, "More than %d --type-for; use wider patterns.",
-                            MK_MAX_RULES);
+        return error_set(error, BMOE_E_MISUSE, BMOE_SCOPE_PROCESS,
+                         "More than %d --type-for; use wider patterns.", MK_MAX_RULES);
     *equals = '\0';
     options->rules[options->n_rules++] = (struct mk_type_rule){text, equals + 1};
     return 0;
@@ -141,7 +144,7 @@ static int add_rule(struct mk_options *options, char *text, struct mk_error *err
 
 /* Options without a number. */
 static int apply_text(struct mk_options *options, struct given *given, const struct option_row *row,
-                      char *value, struct mk_error *error)
+                      char *value, struct bmoe_error *error)
 {
     switch (row->id) {
     case OPT_PRESET:
@@ -186,7 +189,7 @@ static int apply_text(struct mk_options *options, struct given *given, const str
 }
 
 static int apply(struct mk_options *options, struct given *given, const struct option_row *row,
-                 char *value, struct mk_error *error)
+                 char *value, struct bmoe_error *error)
 {
     long long number;
     int rc;
@@ -217,31 +220,34 @@ static const struct option_row *find_row(const char *name)
 }
 
 /* Chooses the preset and lays the given numbers over it. */
-static int make_shape(struct mk_options *options, const struct given *given, struct mk_error *error)
+static int make_shape(struct mk_options *options, const struct given *given,
+                      struct bmoe_error *error)
 {
     const struct mk_shape *shape = mk_shape_find(given->preset ? given->preset : "T1");
 
     if (given->preset && !shape)
-        return mk_error_set(error, -EINVAL, "No preset is called %s; --help lists them.",
-                            given->preset);
+        return error_set(error, BMOE_E_MISUSE, BMOE_SCOPE_PROCESS,
+                         "No preset is called %s; --help lists them.", given->preset);
     if (given->arch && !mk_shape_of_arch(given->arch))
-        return mk_error_set(error, -EINVAL,
-                            "No architecture is called %s; --help lists them with the presets.",
-                            given->arch);
+        return error_set(error, BMOE_E_MISUSE, BMOE_SCOPE_PROCESS,
+                         "No architecture is called %s; --help lists them with the presets.",
+                         given->arch);
     if (given->arch && !given->preset)
         shape = mk_shape_of_arch(given->arch);
     if (given->arch && strcmp(given->arch, shape->arch) != 0)
-        return mk_error_set(error, -EINVAL, "Preset %s is of architecture %s; leave out --arch %s.",
-                            shape->preset, shape->arch, given->arch);
+        return error_set(error, BMOE_E_MISUSE, BMOE_SCOPE_PROCESS,
+                         "Preset %s is of architecture %s; leave out --arch %s.", shape->preset,
+                         shape->arch, given->arch);
     options->shape = *shape;
     for (int i = 0; i < N_OPTIONS; i++) {
-        int64_t *field = (int64_t *)(void *)((char *)&options->shape + table[i].offset);
+        int64_t *field;
 
         if (given->numbers[i] == 0)
             continue;
+        field = (int64_t *)(void *)((char *)&options->shape + table[i].offset);
         if (*field == 0)
-            return mk_error_set(error, -EINVAL, "Architecture %s has no %s.", shape->arch,
-                                table[i].name);
+            return error_set(error, BMOE_E_MISUSE, BMOE_SCOPE_PROCESS, "Architecture %s has no %s.",
+                             shape->arch, table[i].name);
         *field = given->numbers[i];
     }
     return mk_shape_settle(&options->shape, error);
@@ -258,15 +264,17 @@ static float default_zipf(const struct mk_shape *shape)
     return zipf < 3.0f ? zipf : 3.0f;
 }
 
-static int check(struct mk_options *options, const struct given *given, struct mk_error *error)
+static int check(struct mk_options *options, const struct given *given, struct bmoe_error *error)
 {
     struct mk_arch_traits traits;
     int rc;
 
     if (!options->list && !options->write.path)
-        return mk_error_set(error, -EINVAL, "Name the file to write with -o FILE.");
+        return error_set(error, BMOE_E_MISUSE, BMOE_SCOPE_PROCESS,
+                         "Name the file to write with -o FILE.");
     if (options->write.empty_first && options->write.shards < 2)
-        return mk_error_set(error, -EINVAL, "--empty-first needs --shards 2 or more.");
+        return error_set(error, BMOE_E_MISUSE, BMOE_SCOPE_PROCESS,
+                         "--empty-first needs --shards 2 or more.");
     rc = make_shape(options, given, error);
     if (rc < 0)
         return rc;
@@ -274,21 +282,23 @@ static int check(struct mk_options *options, const struct given *given, struct m
         options->write.data.zipf = default_zipf(&options->shape);
     traits = mk_arch_traits(options->shape.arch);
     if (options->fused && !traits.may_fuse)
-        return mk_error_set(error, -EINVAL,
-                            "libllama reads no fused experts of %s; leave out --fused.",
-                            options->shape.arch);
+        return error_set(error, BMOE_E_MISUSE, BMOE_SCOPE_PROCESS,
+                         "libllama reads no fused experts of %s; leave out --fused.",
+                         options->shape.arch);
     if (options->tied && traits.never_tied)
-        return mk_error_set(error, -EINVAL,
-                            "libllama wants a head of its own for %s; leave out --tied.",
-                            options->shape.arch);
+        return error_set(error, BMOE_E_MISUSE, BMOE_SCOPE_PROCESS,
+                         "libllama wants a head of its own for %s; leave out --tied.",
+                         options->shape.arch);
     if (options->mtp && !traits.may_mtp)
-        return mk_error_set(error, -EINVAL, "Architecture %s has no such block; leave out --mtp.",
-                            options->shape.arch);
+        return error_set(error, BMOE_E_MISUSE, BMOE_SCOPE_PROCESS,
+                         "Architecture %s has no such block; leave out --mtp.",
+                         options->shape.arch);
     return 0;
 }
 
-int mk_options_parse(struct mk_options *options, int argc, char **argv, struct mk_error *error)
+int mk_options_parse(struct mk_options *options, int argc, char **argv, struct bmoe_error *error)
 {
+    static char no_value[] = "";
     struct given given = {0};
     int cpus = get_nprocs();
 
@@ -302,11 +312,12 @@ int mk_options_parse(struct mk_options *options, int argc, char **argv, struct m
         int rc;
 
         if (!row)
-            return mk_error_set(error, -EINVAL, "Unknown option %s; --help lists the options.",
-                                argv[i]);
+            return error_set(error, BMOE_E_MISUSE, BMOE_SCOPE_PROCESS,
+                             "Unknown option %s; --help lists the options.", argv[i]);
         if (row->value && i + 1 == argc)
-            return mk_error_set(error, -EINVAL, "%s needs %s after it.", row->name, row->value);
-        rc = apply(options, &given, row, row->value ? argv[++i] : NULL, error);
+            return error_set(error, BMOE_E_MISUSE, BMOE_SCOPE_PROCESS, "%s needs %s after it.",
+                             row->name, row->value);
+        rc = apply(options, &given, row, row->value ? argv[++i] : no_value, error);
         if (rc < 0)
             return rc;
     }

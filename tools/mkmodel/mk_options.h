@@ -5,7 +5,7 @@
 #ifndef MK_OPTIONS_H
 #define MK_OPTIONS_H
 
-#include "mk_error.h"
+#include "base/error.h"
 #include "mk_shape.h"
 #include "mk_types.h"
 #include "mk_write.h"
@@ -27,8 +27,9 @@ struct mk_options {
     struct mk_write_options write;
 };
 
-/* Parses argv; -EINVAL with a sentence for whatever is wrong. Splits the rules in argv in place. */
-int mk_options_parse(struct mk_options *options, int argc, char **argv, struct mk_error *error);
+/* Parses argv; BMOE_E_MISUSE with a sentence for whatever is wrong. Splits the rules in argv in
+ * place. */
+int mk_options_parse(struct mk_options *options, int argc, char **argv, struct bmoe_error *error);
 
 /* Prints the help and the presets on stdout. */
 void mk_options_help(void);

@@ -4,9 +4,9 @@
  */
 #include "mk_plan.h"
 
+#include "base/checked.h"
 #include "gguf.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +16,8 @@ enum { MAX_KEY = 128, CONTEXT_LENGTH = 32768 };
 
 void mk_plan_no_memory(struct mk_plan *plan)
 {
-    mk_error_set(&plan->error, -ENOMEM, "Out of memory for the plan of the file.");
+    error_set(&plan->error, BMOE_E_MEMORY, BMOE_SCOPE_PROCESS,
+              "Out of memory for the plan of the file.");
 }
 
 /* Writes `ARCH.key` into buffer and returns it. */
@@ -69,7 +70,8 @@ int mk_plan_init(struct mk_plan *plan, const struct mk_shape *shape)
     plan->shape = *shape;
     plan->keys = gguf_init_empty();
     if (!plan->keys)
-        return mk_error_set(&plan->error, -ENOMEM, "Out of memory for the metadata.");
+        return error_set(&plan->error, BMOE_E_MEMORY, BMOE_SCOPE_PROCESS,
+                         "Out of memory for the metadata.");
     snprintf(name, sizeof name, "synthetic %s, %lld layers of %lld experts", shape->arch,
              (long long)shape->layers, (long long)shape->experts);
     gguf_set_val_str(plan->keys, "general.architecture", shape->arch);
@@ -114,7 +116,7 @@ void mk_plan_add(struct mk_plan *plan, int64_t layer, const char *name, enum mk_
                  const int64_t ne[4], struct mk_fill fill)
 {
     struct mk_tensor *tensor;
-    int64_t elements = 1;
+    uint64_t elements = 1;
 
     if (plan->error.code != 0 || !(tensor = new_tensor(plan)))
         return;
@@ -125,11 +127,12 @@ void mk_plan_add(struct mk_plan *plan, int64_t layer, const char *name, enum mk_
     for (int i = 0; i < 4; i++) {
         tensor->ne[i] = ne[i] ? ne[i] : 1;
         tensor->n_dims += ne[i] != 0;
-        if (tensor->ne[i] < 0 || __builtin_mul_overflow(elements, tensor->ne[i], &elements) ||
+        if (tensor->ne[i] < 0 || !checked_mul_u64(elements, (uint64_t)tensor->ne[i], &elements) ||
             elements > INT64_MAX / 8)
-            mk_error_set(&plan->error, -EINVAL,
-                         "The shape of %s is out of range; give smaller numbers.", tensor->name);
+            error_set(&plan->error, BMOE_E_MISUSE, BMOE_SCOPE_PROCESS,
+                      "The shape of %s is out of range; give smaller numbers.", tensor->name);
     }
+    tensor->layer = layer;
     tensor->role = role;
     tensor->fill = fill;
 }

@@ -12,7 +12,7 @@
 #ifndef MK_PLAN_H
 #define MK_PLAN_H
 
-#include "mk_error.h"
+#include "base/error.h"
 #include "mk_shape.h"
 
 #include "ggml.h"
@@ -53,6 +53,7 @@ enum mk_role {
 
 struct mk_tensor {
     char name[64];
+    int64_t layer; /* negative: of no layer */
     int n_dims;
     int64_t ne[4];
     enum mk_role role;
@@ -69,7 +70,7 @@ struct mk_plan {
     struct mk_tensor *tensors;
     size_t n_tensors;
     size_t capacity;
-    struct mk_error error; /* of the first addition that failed */
+    struct bmoe_error error; /* of the first addition that failed */
 };
 
 /* Begins a plan in *plan (caller's storage): the keys all architectures share. */

@@ -5,7 +5,6 @@
  */
 #include "mk_shape.h"
 
-#include <errno.h>
 #include <stddef.h>
 #include <string.h>
 #include <strings.h>
@@ -248,19 +247,20 @@ const struct mk_shape *mk_shape_of_arch(const char *arch)
     return NULL;
 }
 
-int mk_shape_settle(struct mk_shape *shape, struct mk_error *error)
+int mk_shape_settle(struct mk_shape *shape, struct bmoe_error *error)
 {
     if (shape->used > shape->experts)
-        return mk_error_set(error, -EINVAL,
-                            "--used %lld is more than --experts %lld; ask for fewer.",
-                            (long long)shape->used, (long long)shape->experts);
+        return error_set(error, BMOE_E_MISUSE, BMOE_SCOPE_PROCESS,
+                         "--used %lld is more than --experts %lld; ask for fewer.",
+                         (long long)shape->used, (long long)shape->experts);
     if (shape->layers < shape->min_layers)
-        return mk_error_set(error, -EINVAL,
-                            "%s needs %lld layers or more to have one of each kind.", shape->arch,
-                            (long long)shape->min_layers);
+        return error_set(error, BMOE_E_MISUSE, BMOE_SCOPE_PROCESS,
+                         "%s needs %lld layers or more to have one of each kind.", shape->arch,
+                         (long long)shape->min_layers);
     if (shape->heads % shape->kv_heads != 0)
-        return mk_error_set(error, -EINVAL, "--heads %lld is no multiple of the %lld --kv-heads.",
-                            (long long)shape->heads, (long long)shape->kv_heads);
+        return error_set(error, BMOE_E_MISUSE, BMOE_SCOPE_PROCESS,
+                         "--heads %lld is no multiple of the %lld --kv-heads.",
+                         (long long)shape->heads, (long long)shape->kv_heads);
     /* Here the shared expert is as wide as a routed one. */
     if (strcmp(shape->arch, "deepseek2") == 0)
         shape->shared_ff = shape->ff;
@@ -268,10 +268,10 @@ int mk_shape_settle(struct mk_shape *shape, struct mk_error *error)
         /* This architecture has no key for the size of a head. */
         shape->head_dim = shape->embd / shape->heads;
         if (shape->embd % shape->heads != 0 || shape->head_dim % 2 != 0)
-            return mk_error_set(error, -EINVAL,
-                                "The heads of lfm2moe share --embd: make it an even multiple of "
-                                "the %lld --heads.",
-                                (long long)shape->heads);
+            return error_set(error, BMOE_E_MISUSE, BMOE_SCOPE_PROCESS,
+                             "The heads of lfm2moe share --embd: make it an even multiple of "
+                             "the %lld --heads.",
+                             (long long)shape->heads);
     }
     return 0;
 }

@@ -7,7 +7,7 @@
 #ifndef MK_SHAPE_H
 #define MK_SHAPE_H
 
-#include "mk_error.h"
+#include "base/error.h"
 
 #include <stdint.h>
 
@@ -54,9 +54,9 @@ const struct mk_shape *mk_shape_of_arch(const char *arch);
 const struct mk_shape *mk_shape_at(int i);
 
 /*
- * Derives the numbers an architecture derives from others, and refuses with -EINVAL those that
- * would make a file libllama does not load or aborts on.
+ * Derives the numbers an architecture derives from others, and refuses with BMOE_E_MISUSE those
+ * that would make a file libllama does not load or aborts on.
  */
-int mk_shape_settle(struct mk_shape *shape, struct mk_error *error);
+int mk_shape_settle(struct mk_shape *shape, struct bmoe_error *error);
 
 #endif

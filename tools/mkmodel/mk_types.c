@@ -6,7 +6,6 @@
  */
 #include "mk_types.h"
 
-#include <errno.h>
 #include <fnmatch.h>
 #include <stdio.h>
 #include <string.h>
@@ -48,21 +47,21 @@ static int find_type(const char *name, enum ggml_type *type)
             return 0;
         }
     }
-    return -EINVAL;
+    return BMOE_E_MISUSE;
 }
 
-static int bad_type(const char *name, struct mk_error *error)
+static int bad_type(const char *name, struct bmoe_error *error)
 {
     char list[256];
     size_t used = 0;
 
     for (int i = 0; i < N_TYPES && used < sizeof list; i++)
         used += (size_t)snprintf(list + used, sizeof list - used, " %s", ggml_type_name(types[i]));
-    return mk_error_set(error, -EINVAL, "%s is no type; there are%s, Q4_K_M, Q5_K_M and MXFP4_MOE.",
-                        name, list);
+    return error_set(error, BMOE_E_MISUSE, BMOE_SCOPE_PROCESS,
+                     "%s is no type; there are%s, Q4_K_M, Q5_K_M and MXFP4_MOE.", name, list);
 }
 
-static int find_mix(const char *name, struct mix *mix, struct mk_error *error)
+static int find_mix(const char *name, struct mix *mix, struct bmoe_error *error)
 {
     for (int i = 0; i < N_MIXES; i++) {
         if (strcasecmp(mixes[i].name, name) == 0) {
@@ -78,13 +77,10 @@ static int find_mix(const char *name, struct mix *mix, struct mk_error *error)
 }
 
 /* The layers in which a mix spends more bits: the first and the last eighth, and every third. */
-static bool more_bits(const struct mk_plan *plan, const char *name)
+static bool more_bits(const struct mk_plan *plan, int64_t layer)
 {
-    long long layer = 0;
-    long long n = (long long)plan->shape.layers;
+    int64_t n = plan->shape.layers;
 
-    if (sscanf(name, "blk.%lld.", &layer) != 1)
-        return false;
     return layer < n / 8 || layer >= 7 * n / 8 || (layer - n / 8) % 3 == 2;
 }
 
@@ -97,7 +93,7 @@ static enum ggml_type mix_type(const struct mk_plan *plan, const struct mix *mix
 
     if (head)
         return mix->better;
-    if (mix->better != mix->type && more_bits(plan, name) &&
+    if (mix->better != mix->type && more_bits(plan, tensor->layer) &&
         (strstr(name, "attn_v.") || strstr(name, "ffn_down")))
         return mix->better;
     return tensor->role == MK_EXPERT ? mix->expert : mix->type;
@@ -144,7 +140,8 @@ static void tell_fallbacks(int counts[GGML_TYPE_COUNT][GGML_TYPE_COUNT])
                         ggml_type_name((enum ggml_type)from));
 }
 
-static int apply_rule(struct mk_plan *plan, const struct mk_type_rule *rule, struct mk_error *error)
+static int apply_rule(struct mk_plan *plan, const struct mk_type_rule *rule,
+                      struct bmoe_error *error)
 {
     enum ggml_type type;
     size_t matches = 0;
@@ -160,15 +157,15 @@ static int apply_rule(struct mk_plan *plan, const struct mk_type_rule *rule, str
         matches++;
     }
     if (matches == 0)
-        return mk_error_set(error, -EINVAL,
-                            "--type-for %s matches no tensor whose type is free; --list shows the "
-                            "names.",
-                            rule->pattern);
+        return error_set(error, BMOE_E_MISUSE, BMOE_SCOPE_PROCESS,
+                         "--type-for %s matches no tensor whose type is free; --list shows the "
+                         "names.",
+                         rule->pattern);
     return 0;
 }
 
 int mk_types_assign(struct mk_plan *plan, const char *name, const struct mk_type_rule *rules,
-                    size_t n_rules, struct mk_error *error)
+                    size_t n_rules, struct bmoe_error *error)
 {
     static const int none[GGML_TYPE_COUNT][GGML_TYPE_COUNT];
     int counts[GGML_TYPE_COUNT][GGML_TYPE_COUNT];

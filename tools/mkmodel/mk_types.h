@@ -16,9 +16,9 @@ struct mk_type_rule {
 /*
  * Sets the type of every tensor of the plan. name is a type ggml writes (Q4_0, q4_k, BF16, ...) or
  * a mix (Q4_K_M, Q5_K_M, MXFP4_MOE). Every fall-back is told on stderr, one line for each pair of
- * types. -EINVAL: an unknown name, or a rule that matches no tensor whose type is free.
+ * types. BMOE_E_MISUSE: an unknown name, or a rule that matches no tensor whose type is free.
  */
 int mk_types_assign(struct mk_plan *plan, const char *name, const struct mk_type_rule *rules,
-                    size_t n_rules, struct mk_error *error);
+                    size_t n_rules, struct bmoe_error *error);
 
 #endif

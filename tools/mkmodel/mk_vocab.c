@@ -5,7 +5,6 @@
 
 #include "gguf.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -59,7 +58,7 @@ static void set_keys(struct gguf_context *keys, const struct vocab *vocab, size_
     gguf_set_val_bool(keys, "tokenizer.ggml.add_space_prefix", false);
 }
 
-int mk_vocab_add(struct mk_plan *plan, const char *chat_template, struct mk_error *error)
+int mk_vocab_add(struct mk_plan *plan, const char *chat_template, struct bmoe_error *error)
 {
     size_t n = (size_t)plan->shape.vocab;
     struct vocab vocab = {calloc(n, sizeof *vocab.text), calloc(n, sizeof *vocab.list),
@@ -67,7 +66,8 @@ int mk_vocab_add(struct mk_plan *plan, const char *chat_template, struct mk_erro
     int rc = 0;
 
     if (!vocab.text || !vocab.list || !vocab.scores || !vocab.types) {
-        rc = mk_error_set(error, -ENOMEM, "Out of memory for %zu tokens.", n);
+        rc =
+            error_set(error, BMOE_E_MEMORY, BMOE_SCOPE_PROCESS, "Out of memory for %zu tokens.", n);
         goto out;
     }
     for (size_t i = 0; i < n; i++)

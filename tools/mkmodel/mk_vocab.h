@@ -11,6 +11,6 @@
 #define MK_VOCAB_MIN 260
 
 /* Adds the tokenizer's keys; chat_template is a template's text or NULL. */
-int mk_vocab_add(struct mk_plan *plan, const char *chat_template, struct mk_error *error);
+int mk_vocab_add(struct mk_plan *plan, const char *chat_template, struct bmoe_error *error);
 
 #endif

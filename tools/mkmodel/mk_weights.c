@@ -6,7 +6,6 @@
  */
 #include "mk_weights.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -37,13 +36,14 @@ static float half_noise(uint32_t bits)
 }
 
 /* Deals the ranks 1..n to the experts and turns them into preferences around 0. */
-static int deal_preferences(struct mk_weights *weights, float zipf, struct mk_error *error)
+static int deal_preferences(struct mk_weights *weights, float zipf, struct bmoe_error *error)
 {
     int64_t n = weights->tensor->ne[1];
     float *out = calloc((size_t)n, sizeof *out);
 
     if (!out)
-        return mk_error_set(error, -ENOMEM, "Out of memory for %lld experts.", (long long)n);
+        return error_set(error, BMOE_E_MEMORY, BMOE_SCOPE_PROCESS,
+                         "Out of memory for %lld experts.", (long long)n);
     for (int64_t i = 0; i < n; i++) {
         int64_t j = (int64_t)(mix(weights->key ^ mix((uint64_t)i)) % (uint64_t)(i + 1));
 
@@ -55,7 +55,7 @@ static int deal_preferences(struct mk_weights *weights, float zipf, struct mk_er
 }
 
 int mk_weights_init(struct mk_weights *weights, const struct mk_tensor *tensor, uint64_t seed,
-                    float zipf, struct mk_error *error)
+                    float zipf, struct bmoe_error *error)
 {
     weights->tensor = tensor;
     weights->key = hash_name(tensor->name, seed);

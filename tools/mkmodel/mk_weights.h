@@ -16,7 +16,7 @@ struct mk_weights {
 
 /* zipf: the exponent of the experts' preferences, 0 for none. */
 int mk_weights_init(struct mk_weights *weights, const struct mk_tensor *tensor, uint64_t seed,
-                    float zipf, struct mk_error *error);
+                    float zipf, struct bmoe_error *error);
 void mk_weights_fini(struct mk_weights *weights);
 
 /* Writes rows [row, row + n_rows) as F32 into out, which holds n_rows * ne[0] floats. */

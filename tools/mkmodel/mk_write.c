@@ -6,7 +6,6 @@
 
 #include "gguf.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,7 +43,7 @@ static void deal_tensors(const struct mk_plan *plan, const struct mk_write_optio
 }
 
 static int shard_path(const struct mk_write_options *options, int i, char *path, size_t size,
-                      struct mk_error *error)
+                      struct bmoe_error *error)
 {
     size_t stem = strlen(options->path);
     int length;
@@ -58,7 +57,8 @@ static int shard_path(const struct mk_write_options *options, int i, char *path,
                           options->shards);
     }
     if (length < 0 || (size_t)length >= size)
-        return mk_error_set(error, -ENAMETOOLONG, "The name %s is too long.", options->path);
+        return error_set(error, BMOE_E_MISUSE, BMOE_SCOPE_PROCESS, "The name %s is too long.",
+                         options->path);
     return 0;
 }
 
@@ -71,14 +71,15 @@ static void add_split_keys(const struct mk_plan *plan, struct gguf_context *head
 
 /* Adds the shard's tensors to its header; shapes live in a context of ggml without data. */
 static int add_tensors(const struct mk_plan *plan, const struct shard *shard,
-                       struct gguf_context *header, struct mk_error *error)
+                       struct gguf_context *header, struct bmoe_error *error)
 {
     struct ggml_init_params params = {
         .mem_size = (shard->end - shard->begin + 1) * ggml_tensor_overhead(), .no_alloc = true};
     struct ggml_context *context = ggml_init(params);
 
     if (!context)
-        return mk_error_set(error, -ENOMEM, "Out of memory for the tensors' header.");
+        return error_set(error, BMOE_E_MEMORY, BMOE_SCOPE_PROCESS,
+                         "Out of memory for the tensors' header.");
     for (size_t i = shard->begin; i < shard->end; i++) {
         const struct mk_tensor *from = &plan->tensors[i];
         struct ggml_tensor *tensor = ggml_new_tensor(context, from->type, from->n_dims, from->ne);
@@ -90,7 +91,7 @@ static int add_tensors(const struct mk_plan *plan, const struct shard *shard,
     return 0;
 }
 
-static int write_zeros(struct mk_file *file, size_t n, struct mk_error *error)
+static int write_zeros(struct mk_file *file, size_t n, struct bmoe_error *error)
 {
     static const char zeros[GGUF_DEFAULT_ALIGNMENT];
 
@@ -103,7 +104,7 @@ static size_t padding(size_t bytes)
 }
 
 static int write_header(struct shard *shard, const char *path, const struct mk_plan *plan,
-                        const struct gguf_context *header, struct mk_error *error)
+                        const struct gguf_context *header, struct bmoe_error *error)
 {
     size_t size = gguf_get_meta_size(header);
     size_t bytes = size;
@@ -111,7 +112,8 @@ static int write_header(struct shard *shard, const char *path, const struct mk_p
     int rc;
 
     if (!data)
-        return mk_error_set(error, -ENOMEM, "Out of memory for a header of %zu bytes.", size);
+        return error_set(error, BMOE_E_MEMORY, BMOE_SCOPE_PROCESS,
+                         "Out of memory for a header of %zu bytes.", size);
     for (size_t i = shard->begin; i < shard->end; i++) {
         size_t n = mk_data_bytes(&plan->tensors[i]);
 
@@ -126,7 +128,7 @@ static int write_header(struct shard *shard, const char *path, const struct mk_p
 }
 
 static int write_shard(struct mk_plan *plan, const struct mk_write_options *options,
-                       struct shard *shard, int no, struct mk_error *error)
+                       struct shard *shard, int no, struct bmoe_error *error)
 {
     struct gguf_context *header = gguf_init_empty();
     char path[4096];
@@ -149,20 +151,21 @@ static int write_shard(struct mk_plan *plan, const struct mk_write_options *opti
     return rc < 0 ? rc : mk_file_close(&shard->file, error);
 }
 
-int mk_write(struct mk_plan *plan, const struct mk_write_options *options, struct mk_error *error)
+int mk_write(struct mk_plan *plan, const struct mk_write_options *options, struct bmoe_error *error)
 {
     size_t holders = (size_t)(options->shards - options->empty_first);
     struct shard *shards;
     int rc = 0;
 
     if (holders < 1 || holders > plan->n_tensors)
-        return mk_error_set(error, -EINVAL,
-                            "%d shards cannot be made of %zu tensors; ask for fewer, or for more "
-                            "than one with an empty first.",
-                            options->shards, plan->n_tensors);
+        return error_set(error, BMOE_E_MISUSE, BMOE_SCOPE_PROCESS,
+                         "%d shards cannot be made of %zu tensors; ask for fewer, or for more "
+                         "than one with an empty first.",
+                         options->shards, plan->n_tensors);
     shards = calloc((size_t)options->shards, sizeof *shards);
     if (!shards)
-        return mk_error_set(error, -ENOMEM, "Out of memory for %d shards.", options->shards);
+        return error_set(error, BMOE_E_MEMORY, BMOE_SCOPE_PROCESS, "Out of memory for %d shards.",
+                         options->shards);
     deal_tensors(plan, options, shards);
     for (int i = 0; i < options->shards && rc == 0; i++)
         rc = write_shard(plan, options, &shards[i], i, error);

@@ -15,6 +15,7 @@ struct mk_write_options {
 };
 
 /* Writes all files or none. Adds the split keys to the plan's metadata when there are shards. */
-int mk_write(struct mk_plan *plan, const struct mk_write_options *options, struct mk_error *error);
+int mk_write(struct mk_plan *plan, const struct mk_write_options *options,
+             struct bmoe_error *error);
 
 #endif
