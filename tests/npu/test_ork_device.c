@@ -408,6 +408,35 @@ static void test_refusals(void **state)
     ork_device_close(d);
 }
 
+/* Weights in two address spaces: each works, a batch over both is refused. */
+static void test_domains(void **state)
+{
+    struct ork_weight_options o = {.size = sizeof(o)};
+    struct ork_device *d = open_sim("kernel=vendor", false);
+    struct ork_error error = {0, ""};
+    struct ork_matmul batch[2];
+    struct ork_weight *w[2], *none;
+    struct product p;
+
+    (void)state;
+    product_make(&p, ORK_I8_I32, 3, 64, 64, 127, 5);
+    for (uint32_t i = 0; i < 2; i++) {
+        o.domain = i;
+        w[i] = product_weight(&p, d, &o);
+        batch[i] = product_call(&p, w[i]);
+        assert_int_equal(ork_matmul_run(d, &batch[i], 1, NULL), 0);
+        product_check(&p);
+    }
+    assert_int_equal(ork_matmul_run(d, batch, 2, &error), -EINVAL);
+    assert_non_null(strstr(error.text, "domain"));
+    o.domain = 16;
+    assert_int_equal(ork_weight_create(d, ORK_I8_I32, 64, 64, &o, &none, &error), -EINVAL);
+    for (uint32_t i = 0; i < 2; i++)
+        ork_weight_destroy(w[i]);
+    product_free(&p);
+    ork_device_close(d);
+}
+
 static void *worker(void *arg)
 {
     run_one(arg, ORK_I8_I32, 33, 200, 300, NULL);
@@ -499,6 +528,7 @@ int main(void)
         cmocka_unit_test(test_dead_device),
         cmocka_unit_test(test_verify_mode),
         cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_domains),
         cmocka_unit_test(test_threads),
         cmocka_unit_test(test_many_in_flight),
         cmocka_unit_test(test_too_many_in_flight),

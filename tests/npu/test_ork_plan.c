@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "plan.h"
+#include "ork_plan.h"
 
 static const struct shape {
     enum ork_type type;

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "device.h"
-#include "error.h"
+#include "ork_error.h"
 #include "regcmd.h"
 
 static bool is_integer(enum ork_type type)

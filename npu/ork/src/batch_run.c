@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "device.h"
-#include "error.h"
+#include "ork_error.h"
 
 static int submit_job(struct ork_fence *f, struct ork_batch_job *job, struct ork_program_ref *refs)
 {

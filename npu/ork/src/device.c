@@ -7,7 +7,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "error.h"
+#include "ork_error.h"
 
 #define DEFAULT_TIMEOUT_MS 3000
 

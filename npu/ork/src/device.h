@@ -5,8 +5,8 @@
 #include <pthread.h>
 
 #include "kernels.h"
+#include "ork_plan.h"
 #include "pack.h"
-#include "plan.h"
 #include "pool.h"
 
 /* The mutex guards caps' verdicts, stats, dead and failure; the rest is constant after open. */

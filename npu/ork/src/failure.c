@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "device.h"
-#include "error.h"
+#include "ork_error.h"
 #include "ork_regs.h"
 #include "regdump.h"
 

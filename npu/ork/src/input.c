@@ -3,8 +3,8 @@
 #include <stdlib.h>
 
 #include "device.h"
-#include "error.h"
 #include "fused.h"
+#include "ork_error.h"
 
 int ork_input_create(struct ork_device *device, const struct ork_weight *like, uint32_t max_m,
                      struct ork_input **out, struct ork_error *error)

@@ -1,5 +1,5 @@
 /* Host rows <-> device layouts, for every type and mode, by the offsets of a plan. Pure: memory
- * is the caller's, sized by plan.h; threads may work on different rows at once.
+ * is the caller's, sized by ork_plan.h; threads may work on different rows at once.
  *
  * Host rows are row-major elements of the type (int8_t, int4 codes one per int8_t, fp16 bits).
  * Elements past K up to the padded K are written as zero on both operands, so that padding adds
@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #include "kernels.h"
-#include "plan.h"
+#include "ork_plan.h"
 
 /* Rows n0 .. n0 + n_rows - 1 of B into a weight of ork_slicing_weight_bytes(slicing, n) bytes.
  * A row's bytes lie in its own 32-element runs; two rows never share a byte. */

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "error.h"
-#include "plan.h"
+#include "ork_error.h"
+#include "ork_plan.h"
 
 static uint32_t min_u32(uint32_t a, uint32_t b)
 {

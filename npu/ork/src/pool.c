@@ -72,8 +72,24 @@ void ork_pool_fini(struct ork_pool *pool)
     memset(pool, 0, sizeof(*pool));
 }
 
-/* The first page of a domain: kept when it lies at address 0, so that no real buffer does (a
- * program cannot tell address 0 from "none") [mainline hands out 0 first]. */
+/* A program cannot tell address 0 from "none", and mainline hands out 0 first: whatever lies there
+ * is kept as the domain's guard. true: bo was taken. */
+static bool keep_as_guard(struct ork_pool *pool, const struct ork_bo *bo)
+{
+    bool kept = false;
+
+    if (bo->iova || bo->domain >= ORK_POOL_DOMAINS)
+        return false;
+    pthread_mutex_lock(&pool->lock);
+    if (!pool->guards[bo->domain].map) {
+        pool->guards[bo->domain] = *bo;
+        kept = true;
+    }
+    pthread_mutex_unlock(&pool->lock);
+    return kept;
+}
+
+/* So that the guard is one page and not the first real buffer: asks for a page once per domain. */
 static void guard(struct ork_pool *pool, uint32_t domain)
 {
     struct ork_bo bo = {0};
@@ -87,9 +103,7 @@ static void guard(struct ork_pool *pool, uint32_t domain)
     if (!first || pool->transport->ops->bo_create(pool->transport, GUARD_BYTES, ORK_BO_CACHED,
                                                   domain, &bo) < 0)
         return;
-    if (bo.iova == 0)
-        pool->guards[domain] = bo;
-    else
+    if (!keep_as_guard(pool, &bo))
         pool->transport->ops->bo_destroy(pool->transport, &bo);
 }
 
@@ -101,20 +115,21 @@ static int create_once(struct ork_pool *pool, uint64_t bytes, enum ork_bo_kind k
     struct ork_bo bo = {0};
     int rc = ops->bo_create(pool->transport, bytes, flags, domain, &bo);
 
+    if (rc >= 0 && keep_as_guard(pool, &bo))
+        rc = ops->bo_create(pool->transport, bytes, flags, domain, &bo);
     if (rc < 0)
         return rc;
-    if (bo.iova == 0 || bo.iova + bo.bytes > UINT64_C(1) << 32) {
-        ops->bo_destroy(pool->transport, &bo);
-        return -ENOMEM;
-    }
+    if (bo.iova == 0 || bo.iova + bo.bytes > UINT64_C(1) << 32)
+        rc = -ENOMEM;
     /* The kernel's zeroing may still sit in caches; let nothing of it fall on a result later. */
-    rc = ops->bo_sync(pool->transport, &bo, 0, bo.bytes, ORK_SYNC_TO_DEVICE | ORK_SYNC_FROM_DEVICE);
-    if (rc < 0) {
+    if (rc >= 0)
+        rc = ops->bo_sync(pool->transport, &bo, 0, bo.bytes,
+                          ORK_SYNC_TO_DEVICE | ORK_SYNC_FROM_DEVICE);
+    if (rc < 0)
         ops->bo_destroy(pool->transport, &bo);
-        return rc;
-    }
-    *out = bo;
-    return 0;
+    else
+        *out = bo;
+    return rc;
 }
 
 int ork_pool_create(struct ork_pool *pool, uint64_t bytes, enum ork_bo_kind kind, uint32_t domain,

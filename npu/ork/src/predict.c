@@ -1,5 +1,5 @@
 /* The plan's counts through the time model. */
-#include "plan.h"
+#include "ork_plan.h"
 
 double ork_plan_predict_us(const struct ork_plan *plan, enum ork_kernel kernel)
 {

@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "plan.h"
+#include "ork_plan.h"
 
 #define ORK_TAIL_ENTRIES    4u
 #define ORK_PROGRAM_MAX     130u  /* entries of the longer recipe */

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "device.h"
-#include "error.h"
 #include "half.h"
+#include "ork_error.h"
 
 #define MAX_M       13
 #define N           192

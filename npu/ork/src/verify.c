@@ -7,7 +7,7 @@
 #include <time.h>
 
 #include "device.h"
-#include "error.h"
+#include "ork_error.h"
 
 #define FIRST_PATTERN  0xaa
 #define SECOND_PATTERN 0x55

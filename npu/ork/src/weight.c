@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "device.h"
-#include "error.h"
+#include "ork_error.h"
 
 static int plan_options(const struct ork_weight_options *o, struct ork_plan_options *out,
                         struct ork_error *error)

@@ -83,11 +83,12 @@ static int parse_shape(char *line, struct shape *s)
 static void print_head(bool csv)
 {
     if (csv)
-        printf("type,m,n,k,batch,wall_us,device_us,predicted_us,gops,gbs,submits,programs,waste\n");
+        printf("type,m,n,k,batch,wall_us,device_us,predicted_us,gops,gbs,bytes,submits,programs,"
+               "waste\n");
     else
-        printf("%-11s %5s %6s %6s %5s %9s %10s %12s %8s %7s %7s %8s %6s\n", "type", "M", "N", "K",
-               "batch", "wall ms", "device ms", "predicted ms", "GOP/s", "GB/s", "submits",
-               "programs", "waste");
+        printf("%-11s %5s %6s %6s %5s %9s %10s %12s %8s %7s %8s %7s %8s %6s\n", "type", "M", "N",
+               "K", "batch", "wall ms", "device ms", "predicted ms", "GOP/s", "GB/s", "MB",
+               "submits", "programs", "waste");
 }
 
 static void print_row(const struct settings *s, const struct shape *p, double wall_us,
@@ -95,15 +96,17 @@ static void print_row(const struct settings *s, const struct shape *p, double wa
 {
     const double us = d->device_us > 0 ? d->device_us : d->wall_us;
     const double gops = 2e-3 * (double)d->macs / us;
-    const double gbs = 1e-3 * (double)(d->bytes_read + d->bytes_written) / us;
+    const double bytes = (double)(d->bytes_read + d->bytes_written);
+    const double gbs = 1e-3 * bytes / us;
     const double waste = 1 - (double)d->macs / (double)d->macs_padded;
 
-    printf(s->csv ? "%s,%u,%u,%u,%u,%.1f,%.1f,%.1f,%.2f,%.3f,%llu,%llu,%.4f\n"
-                  : "%-11s %5u %6u %6u %5u %9.3f %10.3f %12.3f %8.1f %7.2f %7llu %8llu %6.3f\n",
-           tool_type_name(p->type, p->mode), p->m, p->n, p->k, p->batch,
-           s->csv ? wall_us : wall_us / 1000, s->csv ? d->device_us : d->device_us / 1000,
-           s->csv ? d->predicted_us : d->predicted_us / 1000, gops, gbs,
-           (unsigned long long)d->submits, (unsigned long long)d->programs, waste);
+    printf(
+        s->csv ? "%s,%u,%u,%u,%u,%.1f,%.1f,%.1f,%.2f,%.3f,%.0f,%llu,%llu,%.4f\n"
+               : "%-11s %5u %6u %6u %5u %9.3f %10.3f %12.3f %8.1f %7.2f %8.2f %7llu %8llu %6.3f\n",
+        tool_type_name(p->type, p->mode), p->m, p->n, p->k, p->batch,
+        s->csv ? wall_us : wall_us / 1000, s->csv ? d->device_us : d->device_us / 1000,
+        s->csv ? d->predicted_us : d->predicted_us / 1000, gops, gbs, s->csv ? bytes : bytes / 1e6,
+        (unsigned long long)d->submits, (unsigned long long)d->programs, waste);
 }
 
 static void subtract(struct ork_stats *a, const struct ork_stats *b)

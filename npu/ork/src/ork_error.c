@@ -1,5 +1,5 @@
 /* The only place that writes an ork_error. */
-#include "error.h"
+#include "ork_error.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,12 +1,12 @@
 /* Slicing of K, tiling of M by what CBUF holds, N over cores. The rules and their evidence are
  * next to the functions that apply them; docs/npu.md has them in one place. */
-#include "plan.h"
+#include "ork_plan.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "error.h"
+#include "ork_error.h"
 
 static uint32_t round_up(uint32_t value, uint32_t multiple)
 {
