@@ -164,6 +164,9 @@ static int check_array(const struct gguf_index *x, const char *key, uint32_t typ
 
 int gguf_check_vocab(const struct gguf_index *x, struct bmoe_error *err)
 {
+    const char *model = gguf_index_str(x, "tokenizer.ggml.model");
+    if (model && (strcmp(model, "none") == 0 || strcmp(model, "no_vocab") == 0))
+        return gguf_refuse(err, x->shards[0].path, "has no vocabulary, so it takes no text");
     const struct gguf_value *tokens = gguf_meta_find(&x->meta, "tokenizer.ggml.tokens");
     uint64_t n = tokens ? tokens->n : 0;
     int rc = check_array(x, "tokenizer.ggml.tokens", GGUF_STR, 0, err);

@@ -345,6 +345,9 @@ static const struct refusal refusals[] = {
      .changes = {{"toy.rope.scaling.type", STR, .text = "curly"}},
      .says = "'curly'"},
 
+    {.name = "no tokenizer",
+     .changes = {{"tokenizer.ggml.model", STR, .text = "none"}},
+     .says = "has no vocabulary"},
     {.name = "no tokens",
      .changes = {{"tokenizer.ggml.tokens", ARR, .item = STR, .n = 0},
                  {"tokenizer.ggml.token_type", LEAVE_OUT}},
