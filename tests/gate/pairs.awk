@@ -275,32 +275,45 @@ function read_row(line,    n, words, i, at, f) {
     return 1
 }
 
-# By another way than the list is made: goes through all combinations.
-function check_list(    line, pair, rows, n) {
-    each_combination(0)
-    while ((getline line < "-") > 0) {
-        rows++
-        if (!read_row(line))
-            continue
-        if (is_forbidden())
-            complain("\"" line "\" is against a rule.")
-        note_pairs(met_pairs)
-    }
+# Looks at one combination of the list that is checked.
+function check_combination(line) {
+    n_combinations++
+    if (!read_row(line))
+        return
+    if (is_forbidden())
+        complain("\"" line "\" is against a rule.")
+    note_pairs(met_pairs)
+}
+
+# By another way than the list is made: `possible` has the pairs of all allowed combinations.
+function check_pairs(    pair, n) {
     for (pair in possible) {
         n++
         if (!(pair in met_pairs))
             complain(pair " do not meet.")
     }
-    printf "%d combinations, %d pairs\n", rows, n
+    printf "%d combinations, %d pairs\n", n_combinations, n
 }
 
 BEGIN {
     read_factors()
-    if (mode == "all")
+    if (mode == "check") {
+        each_combination(0)
+    } else if (mode == "all") {
         each_combination(1)
-    else if (mode == "check")
-        check_list()
-    else
+        exit 0
+    } else {
         print_pairs()
+        exit 0
+    }
+}
+
+{
+    check_combination($0)
+}
+
+END {
+    if (mode == "check" && failed != 2)
+        check_pairs()
     exit failed
 }
