@@ -1,4 +1,5 @@
-# The pager. Those labelled threads also run under ThreadSanitizer.
-foreach(name test_pager_touch)
+# The pager's tests. Those labelled threads also run under ThreadSanitizer.
+bmoe_unit_test(test_pager_table)
+foreach(name test_pager_touch test_pager_file test_pager_hints test_pager_faults)
   bmoe_unit_test(${name} SOURCES pager_rig.c LABELS threads)
 endforeach()
