@@ -42,6 +42,12 @@ static int place_open(struct pager *p, struct bmoe_error *err)
         return 0;
     }
     p->uffd = uffd_open(want, &p->place, &errnum);
+    if (want == BMOE_PLACE_AUTO && p->place == BMOE_PLACE_MOVE &&
+        !uffd_move_pays(p->uffd, p->sys_page)) {
+        p->place = BMOE_PLACE_COPY;
+        log_line(&p->config.log, BMOE_LOG_DEBUG,
+                 "moving pages costs more than copying them on this machine: they are copied");
+    }
     if (p->uffd >= 0)
         return 0;
     if (want != BMOE_PLACE_AUTO)

@@ -50,7 +50,7 @@ struct pager_config {
     unsigned n_readers;        /* 1..16 */
     unsigned n_touchers;       /* threads that touch extents at once: part of the floor */
     bool buffered;             /* no O_DIRECT; drops the page cache behind itself */
-    enum bmoe_place place;     /* AUTO takes the first of MOVE, COPY, NONE that works here */
+    enum bmoe_place place;     /* AUTO: of MOVE and COPY the faster, as measured; else NONE */
     const struct pager_io *io; /* NULL: the system's; copied */
     struct log log;
     /* Test hook: placing an extent leaves out its page number skip_page (counted over the run), so

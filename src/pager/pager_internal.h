@@ -246,7 +246,6 @@ void room_empty(struct pager *p, uint32_t e); /* RESIDENT -> ABSENT by the calli
 int thread_start(pthread_t *thread, const char *name, void *(*fn)(void *), void *arg);
 int readers_start(struct pager *p, struct bmoe_error *err);
 void readers_stop(struct pager *p);
-bool reader_fits(const struct reader *r); /* locked: its buffers are as the sizes want them */
 
 /* pager_place.c; no lock, by the reader that owns r */
 void place_evict(struct reader *r);
@@ -260,6 +259,7 @@ int uffd_register(int fd, void *addr, uint64_t bytes);
 int uffd_copy(int fd, char *dst, const char *src, uint64_t bytes);
 int uffd_zero(int fd, char *dst, uint64_t bytes);
 int uffd_move(int fd, char *dst, char *src, uint64_t bytes, uint64_t *moved);
+bool uffd_move_pays(int fd, size_t page); /* measured, in milliseconds */
 void uffd_wake(int fd, char *addr, uint64_t bytes);
 
 /* pager_fault.c */

@@ -27,7 +27,8 @@ static uint64_t bounce_target(const struct reader *r)
     return r->index < r->pager->n_active ? r->pager->bounce_bytes : 0;
 }
 
-bool reader_fits(const struct reader *r)
+/* Locked, by r's own thread. */
+static bool reader_fits(const struct reader *r)
 {
     return r->slot.bytes == slot_target(r) && r->bounce_bytes == bounce_target(r);
 }

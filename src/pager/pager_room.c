@@ -178,11 +178,14 @@ void room_empty(struct pager *p, uint32_t e)
     extent_evicted(p, e, false);
 }
 
+/* Whether every reader has followed the sizes. */
 static bool readers_fit(const struct pager *p)
 {
-    for (unsigned i = 0; i < p->n_threads; i++)
-        if (!reader_fits(&p->readers[i]))
+    for (unsigned i = 0; i < p->n_threads; i++) {
+        uint64_t target = i < p->n_active ? p->slot_bytes + p->bounce_bytes : 0;
+        if (p->readers[i].held_bytes != target)
             return false;
+    }
     return true;
 }
 

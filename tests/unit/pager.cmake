@@ -1,5 +1,6 @@
 # The pager's tests. Those labelled threads also run under ThreadSanitizer.
 bmoe_unit_test(test_pager_table)
+bmoe_unit_test(test_pager_cache SOURCES pager_rig.c)
 foreach(name test_pager_touch test_pager_file test_pager_hints test_pager_faults)
   bmoe_unit_test(${name} SOURCES pager_rig.c LABELS threads)
 endforeach()

@@ -21,7 +21,8 @@ void rig_xor(void *ctx, uint32_t slice, void *dst, const void *src, size_t bytes
 static void keep_line(void *user, enum bmoe_log_level level, const char *line)
 {
     struct rig *r = user;
-    (void)level;
+    if (level < BMOE_LOG_WARN)
+        return;
     r->log_lines++;
     size_t used = strlen(r->log);
     snprintf(r->log + used, sizeof r->log - used, "%s\n", line);
@@ -62,6 +63,10 @@ static ssize_t rig_pread(void *ctx, int fd, void *buf, size_t bytes, off_t offse
         return -1;
     }
     if (s->eio && !take(&s->eio_skip) && take(&s->eio)) {
+        errno = EIO;
+        return -1;
+    }
+    if (s->bad_offset && offset <= s->bad_offset && s->bad_offset < offset + (off_t)bytes) {
         errno = EIO;
         return -1;
     }

@@ -22,9 +22,10 @@ struct rig_shim {
     _Atomic int einval_direct;     /* this many direct reads answer EINVAL */
     _Atomic int eio;               /* this many reads fail after eio_skip more */
     _Atomic int eio_skip;
-    _Atomic int eintr;    /* every n-th read is interrupted; 0: none */
-    _Atomic int shorten;  /* reads give this many bytes at most; 0: all */
-    _Atomic int delay_us; /* every read takes this long more */
+    _Atomic int eintr;       /* every n-th read is interrupted; 0: none */
+    _Atomic int shorten;     /* reads give this many bytes at most; 0: all */
+    _Atomic int delay_us;    /* every read takes this long more */
+    _Atomic long bad_offset; /* every read that covers this byte fails; 0: none */
     _Atomic unsigned n_reads;
 };
 
