@@ -18,6 +18,8 @@ foreach(spec vendor mainline sim:kernel=vendor sim:kernel=mainline sim:no-rdma
   string(REGEX REPLACE "[^a-z0-9]+" "-" label ${spec})
   bmoe_add_test(npu.conformance.${label} LABELS npu TIMEOUT 900 COMMAND test_conformance ${spec})
 endforeach()
+bmoe_add_test(npu.conformance.threads LABELS "npu;threads" TIMEOUT 600
+  COMMAND test_conformance sim:kernel=vendor threads)
 bmoe_add_test(npu.conformance.every-row LABELS "npu;long" TIMEOUT 3600
   COMMAND test_conformance sim:kernel=vendor long)
 
@@ -26,7 +28,6 @@ add_executable(bench_sim bench_sim.c sim_hand.c)
 target_link_libraries(bench_sim PRIVATE ork_internal bmoe_warnings)
 
 # What runs threads against each other is run under ThreadSanitizer too.
-foreach(name test_transport_sim test_transport_vendor test_transport_mainline
-        conformance.sim-kernel-vendor conformance.sim-chain-either-noncoherent-1-cores-2)
+foreach(name test_transport_sim test_transport_vendor test_transport_mainline)
   set_tests_properties(npu.${name} PROPERTIES LABELS "npu;threads")
 endforeach()

@@ -2,8 +2,9 @@
  * sparse and extreme operands, core splits, many jobs in flight. Integers exact, fp16 within the
  * bound of product.c.
  *
- * test_conformance TRANSPORT[:SIMULATOR OPTIONS] [long]. Exits 77 when the device is not there.
- * "long" runs every row count from 1 to 2100 instead of those around the limits. */
+ * test_conformance TRANSPORT[:SIMULATOR OPTIONS] [long|threads]. Exits 77 when the device is not
+ * there. "long" runs every row count from 1 to 2100 instead of those around the limits; "threads"
+ * only what runs jobs at the same time. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -379,6 +380,11 @@ int main(int argc, char **argv)
         cmocka_unit_test_prestate(test_books, &suite),
         cmocka_unit_test_prestate(test_hang, &suite),
     };
+    const struct CMUnitTest at_once[] = {
+        cmocka_unit_test_prestate(test_core_splits, &suite),
+        cmocka_unit_test_prestate(test_thousand_in_flight, &suite),
+        cmocka_unit_test_prestate(test_books, &suite),
+    };
     if (err == -ENODEV || err == -EACCES || err == -EPERM) {
         printf("skipped: %s\n", error.text);
         return 77;
@@ -387,7 +393,8 @@ int main(int argc, char **argv)
         fprintf(stderr, "test_conformance: %s\n", error.text);
         return 1;
     }
-    failed = cmocka_run_group_tests(tests, NULL, NULL);
+    failed = argc > 2 && !strcmp(argv[2], "threads") ? cmocka_run_group_tests(at_once, NULL, NULL)
+                                                     : cmocka_run_group_tests(tests, NULL, NULL);
     ork_device_close(suite.device);
     return failed;
 }

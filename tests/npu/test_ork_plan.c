@@ -154,6 +154,7 @@ static void test_refusals(void **state)
         {ORK_I8_I32, 20000, {.k_slice = 20000}, -EOPNOTSUPP, "slice"},
         {ORK_I8_I32, 10240, {.k_slice = 10240}, -EOPNOTSUPP, "banks"},
         {ORK_I8_I32, 64, {.k_slice = 16}, -EINVAL, "slice"},
+        {ORK_I4_I16, 64, {.i4_mode = (enum ork_i4_mode)9}, -EINVAL, "mode"},
         {ORK_I8_I32, 64, {.n_cores = 4}, -EINVAL, "cores"},
         {ORK_I8_I32, 64, {.m_multiple = 3}, -EINVAL, "padded"},
         {ORK_I8_I32, 64, {.i4_mode = ORK_I4_BCHAIN}, -EINVAL, "int4"},
@@ -176,6 +177,7 @@ static void test_limits_accepted(void **state)
 {
     const struct ork_plan_options single = {.k_slice = 10240, .m_multiple = 1};
     const struct ork_plan_options seven = {.i4_absmax = 7};
+    const struct ork_plan_options endless = {.k_slice = UINT32_MAX};
     struct ork_slicing s;
 
     (void)state;
@@ -185,6 +187,9 @@ static void test_limits_accepted(void **state)
     assert_true(s.depth <= 480);
     assert_int_equal(ork_slicing_make(ORK_I4_I16, 640, &seven, &s, NULL), 0);
     assert_int_equal(s.depth, 640);
+    assert_int_equal(ork_slicing_make(ORK_I8_I32, 70, &endless, &s, NULL), 0);
+    assert_int_equal(s.n_slices, 1);
+    assert_int_equal(s.depth, 96);
 }
 
 /* The three old int4 recipes against the dense one, in programs and wasted lines. */

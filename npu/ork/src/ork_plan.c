@@ -54,6 +54,8 @@ static int check_options(const struct ork_plan_options *o, enum ork_type type,
     if (o->layout == ORK_LAYOUT_FLAT && type == ORK_I4_I16)
         return ork_fail(error, -EOPNOTSUPP,
                         "int4 has no proven flat layout; use the cube or single rows.");
+    if ((unsigned)o->i4_mode > ORK_I4_ROWS)
+        return ork_fail(error, -EINVAL, "There is no int4 mode %d.", (int)o->i4_mode);
     if (type != ORK_I4_I16 && o->i4_mode != ORK_I4_DENSE)
         return ork_fail(error, -EINVAL, "An int4 mode was asked for a type that is not int4.");
     return 0;
@@ -174,6 +176,7 @@ int ork_slicing_make(enum ork_type type, uint32_t k, const struct ork_plan_optio
     if (!deepest)
         return ork_fail(error, -EINVAL, "A K slice of %u is below the block of 32.",
                         s.options.k_slice);
+    deepest = min_u32(deepest, s.k_pad);
     s.n_slices = (s.k_pad + deepest - 1) / deepest;
     s.depth = round_up((s.k_pad + s.n_slices - 1) / s.n_slices, ORK_K_BLOCK);
     s.n_slices = (s.k_pad + s.depth - 1) / s.depth;
