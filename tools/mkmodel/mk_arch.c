@@ -20,6 +20,7 @@ static const struct {
     {"nemotron_h_moe", mk_arch_nemotron_h_moe, {0}},
     {"lfm2moe", mk_arch_lfm2moe, {.tied = true}},
     {"deepseek2", mk_arch_deepseek2, {.may_fuse = true, .may_mtp = true}},
+    {"qwen3", mk_arch_qwen3, {0}},
 };
 
 enum { N_ARCHS = sizeof table / sizeof table[0] };

@@ -24,6 +24,7 @@ struct mk_arch_traits {
 struct mk_arch_traits mk_arch_traits(const char *arch);
 
 void mk_arch_qwen3moe(struct mk_plan *plan);
+void mk_arch_qwen3(struct mk_plan *plan);
 void mk_arch_qwen35moe(struct mk_plan *plan);
 void mk_arch_gemma4(struct mk_plan *plan);
 void mk_arch_gpt_oss(struct mk_plan *plan);

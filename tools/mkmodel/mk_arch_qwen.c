@@ -1,12 +1,13 @@
 /*
- * Qwen: qwen3moe is plain attention and routed experts in every layer. qwen35moe has a recurrent
+ * Qwen: qwen3moe is plain attention and routed experts in every layer; qwen3 is the same without
+ * experts, for what runs dense models too. qwen35moe has a recurrent
  * layer (gated delta net) in all but every period-th place, a gated query in the others, and a
  * shared expert; it may carry a block that predicts a second token (MTP), which a plain decode does
  * not use.
  */
 #include "mk_arch.h"
 
-void mk_arch_qwen3moe(struct mk_plan *plan)
+static void plain(struct mk_plan *plan, bool experts)
 {
     const struct mk_shape *shape = &plan->shape;
 
@@ -21,9 +22,23 @@ void mk_arch_qwen3moe(struct mk_plan *plan)
         mk_arch_attention(plan, layer, shape->head_dim, shape->kv_heads);
         mk_arch_qk_norms(plan, layer, shape->head_dim, 1.6f);
         mk_plan_norm(plan, layer, "ffn_norm.weight", true);
-        mk_plan_router(plan, layer);
-        mk_arch_experts(plan, layer);
+        if (experts) {
+            mk_plan_router(plan, layer);
+            mk_arch_experts(plan, layer);
+        } else {
+            mk_arch_dense(plan, layer, "", shape->ff);
+        }
     }
+}
+
+void mk_arch_qwen3moe(struct mk_plan *plan)
+{
+    plain(plan, true);
+}
+
+void mk_arch_qwen3(struct mk_plan *plan)
+{
+    plain(plan, false);
 }
 
 /* The parts of the rotated elements that count time, height and width in a picture. */

@@ -259,7 +259,7 @@ static int make_shape(struct mk_options *options, const struct given *given,
  */
 static float default_zipf(const struct mk_shape *shape)
 {
-    float zipf = 12.0f * (float)shape->used / (float)shape->experts;
+    float zipf = shape->experts ? 12.0f * (float)shape->used / (float)shape->experts : 0.0f;
 
     return zipf < 3.0f ? zipf : 3.0f;
 }

@@ -81,9 +81,11 @@ int mk_plan_init(struct mk_plan *plan, const struct mk_shape *shape)
     mk_plan_u32(plan, "embedding_length", shape->embd);
     mk_plan_u32(plan, "block_count", shape->layers);
     mk_plan_u32(plan, "attention.head_count", shape->heads);
-    mk_plan_u32(plan, "expert_count", shape->experts);
-    mk_plan_u32(plan, "expert_used_count", shape->used);
-    mk_plan_u32(plan, "expert_feed_forward_length", shape->ff);
+    if (shape->experts) {
+        mk_plan_u32(plan, "expert_count", shape->experts);
+        mk_plan_u32(plan, "expert_used_count", shape->used);
+        mk_plan_u32(plan, "expert_feed_forward_length", shape->ff);
+    }
     mk_plan_f32(plan, "attention.layer_norm_rms_epsilon", 1e-6f);
     return 0;
 }
