@@ -236,13 +236,16 @@ int session_open_hooked(struct bmoe_session **out, const struct bmoe_options *o,
 {
     int64_t start = clock_now_us();
     struct bmoe_error local;
+    err = err ? err : &local;
     struct bmoe_session *s = calloc(1, sizeof *s);
     if (!s)
         return error_set(err, BMOE_E_MEMORY, BMOE_SCOPE_SESSION, "no memory for a session");
     if (hooks)
         s->hooks = *hooks;
-    int rc = open_all(s, o, err ? err : &local);
+    int rc = open_all(s, o, err);
     if (rc < 0) {
+        if (err->scope == BMOE_SCOPE_REQUEST) /* a failed read: there is no session to go on */
+            err->scope = BMOE_SCOPE_SESSION;
         bmoe_session_close(s);
         return rc;
     }

@@ -92,8 +92,8 @@ static unsigned use_of(const struct ggml_tensor *node, int src)
     if (src != 0 || node->src[0]->view_src)
         return GRAPH_USE_OTHER;
     switch (node->op) {
-    case GGML_OP_MUL_MAT:
-        return GRAPH_USE_MATRIX;
+    case GGML_OP_MUL_MAT: /* of other activations than these ggml has fewer kernels */
+        return node->src[1]->type == GGML_TYPE_F32 ? GRAPH_USE_MATRIX : GRAPH_USE_OTHER;
     case GGML_OP_MUL_MAT_ID:
         return GRAPH_USE_EXPERTS;
     case GGML_OP_GET_ROWS:

@@ -31,12 +31,14 @@ int64_t room_free(const struct pager *p)
            (int64_t)(p->used_bytes - p->covered_bytes);
 }
 
+/* With the staging that is due: what readers hold beyond it (after the pinned ranges, or a smaller
+ * budget) they give back without anybody's help, so pins wait for it and are not refused. */
 uint64_t room_pin_limit(const struct pager *p)
 {
-    uint64_t keep = 0;
+    uint64_t keep = 0, staging = p->n_active * (p->slot_bytes + p->bounce_bytes);
     if (p->place != BMOE_PLACE_NONE)
         keep = (p->config.n_touchers + (uint64_t)p->n_active) * p->largest_bytes;
-    uint64_t taken = p->staging_bytes + keep;
+    uint64_t taken = staging + keep;
     return p->budget_bytes > taken ? p->budget_bytes - taken : 0;
 }
 

@@ -39,14 +39,33 @@ static uint64_t padded(uint64_t bytes, size_t page)
     return (bytes + page - 1) / page * page;
 }
 
+static uint64_t gcd(uint64_t a, uint64_t b)
+{
+    while (b) {
+        uint64_t r = a % b;
+        a = b;
+        b = r;
+    }
+    return a;
+}
+
+/* The block of a paged dense matrix: whole pages and whole groups of rows that repack together. */
+static uint64_t block_bytes(enum ggml_type type, int64_t n_cols, size_t page)
+{
+    uint64_t group = ggml_row_size(type, n_cols) * REPACK_GROUP_ROWS;
+    uint64_t unit = group ? group / gcd(group, page) * page : page;
+    return (BLOCK_BYTES + unit - 1) / unit * unit;
+}
+
 uint64_t weights_reserve_bytes(const struct gguf_index *index, size_t page_bytes)
 {
     uint64_t sum = 0;
     for (uint32_t i = 0; i < gguf_index_n_tensors(index); i++) {
         const struct gguf_tensor *t = gguf_index_tensor(index, i);
         uint64_t slices = t->ne[2] > 1 ? (uint64_t)t->ne[2] : 1;
+        uint64_t block = block_bytes((enum ggml_type)t->type, t->ne[0], page_bytes);
         uint64_t bytes;
-        if (!checked_add_u64(t->bytes, (slices + 1) * page_bytes, &bytes) ||
+        if (!checked_add_u64(t->bytes, (slices + 1) * page_bytes + block, &bytes) ||
             !checked_add_u64(sum, bytes, &sum))
             return UINT64_MAX;
     }
@@ -68,23 +87,11 @@ static int find_in_file(struct weights *w, struct weight *item, struct bmoe_erro
     return BMOE_OK;
 }
 
-static uint64_t gcd(uint64_t a, uint64_t b)
+/* What ggml's repacked kernels compute: a matmul with a matrix, or by ids with a stack of them. */
+static bool has_repacked_kernels(const struct ggml_tensor *t, unsigned uses)
 {
-    while (b) {
-        uint64_t r = a % b;
-        a = b;
-        b = r;
-    }
-    return a;
-}
-
-/* The block of a paged dense matrix: whole pages and whole groups of rows that repack together. */
-static uint64_t block_bytes(const struct weights *w, const struct ggml_tensor *t)
-{
-    uint64_t group = ggml_row_size(t->type, t->ne[0]) * REPACK_GROUP_ROWS;
-    uint64_t page = w->config.page_bytes;
-    uint64_t unit = group / gcd(group, page) * page;
-    return (BLOCK_BYTES + unit - 1) / unit * unit;
+    return (uses == GRAPH_USE_MATRIX && ggml_n_dims(t) == 2) ||
+           (uses == GRAPH_USE_EXPERTS && ggml_n_dims(t) == 3);
 }
 
 static void decide(struct weights *w, struct weight *item, const struct graph_weight *g,
@@ -100,13 +107,13 @@ static void decide(struct weights *w, struct weight *item, const struct graph_we
         item->kind = WEIGHT_PAGED;
     } else if (w->config.paged && !has_experts && only_matrix && t->ne[2] == 1) {
         item->kind = WEIGHT_PAGED;
-        item->slice_bytes = block_bytes(w, t);
+        item->slice_bytes = block_bytes(t->type, t->ne[0], w->config.page_bytes);
         item->n_slices =
             (uint32_t)((item->file->bytes + item->slice_bytes - 1) / item->slice_bytes);
     } else if (w->config.dense != BMOE_DENSE_ANON && !experts) {
         item->kind = WEIGHT_MAPPED;
     }
-    if (w->config.repack && only_matrix && item->kind != WEIGHT_MAPPED)
+    if (w->config.repack && item->kind != WEIGHT_MAPPED && has_repacked_kernels(t, g->uses))
         item->traits = repack_traits(w->config.repack, t);
     if (item->traits)
         repack_rows_init(&item->rows, w->config.repack, t, item->traits);
