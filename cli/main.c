@@ -54,6 +54,7 @@ static int read_texts(struct texts *out, const struct cli_options *o, struct bmo
 
 static int open_session(struct run *run, struct bmoe_error *err)
 {
+    struct bmoe_info info = {.size = sizeof(info)};
     struct bmoe_options options;
     int rc;
 
@@ -67,6 +68,8 @@ static int open_session(struct run *run, struct bmoe_error *err)
     if (rc < 0)
         return rc;
     cli_signals_attach(run->signals, run->session);
+    bmoe_session_describe(run->session, &info);
+    terminal_line(run->terminal, "mode: %s", info.mode);
     return 0;
 }
 
@@ -145,11 +148,10 @@ int main(int argc, char **argv)
     struct bmoe_error err = {0};
     struct run run = {
         .options = &options, .terminal = &terminal, .output = &output, .signals = &signals};
-    int rc = output_init(&output, &err);
-    int status;
+    int rc, status;
 
     omp_spin_settle(argv);
-
+    rc = output_init(&output, &err);
     terminal_init(&terminal);
     if (rc == 0)
         rc = options_parse(&options, argc, argv, on_note, &terminal, &err);

@@ -11,7 +11,7 @@
  *   open=CODE, request=CODE  fail there with that code (a positive number stands for -number)
  *   slow          wait 20 ms per piece
  *   hang          prefill does not end until cancelled
- *   slowload      the load takes two seconds
+ *   slowload      the load takes ten seconds, and says so before
  *   ppl=NUMBER    the perplexity
  */
 #include "bmoe.h"
@@ -149,8 +149,10 @@ int bmoe_session_open(struct bmoe_session **out, const struct bmoe_options *o,
 
     if (code != 0)
         return fail(err, code, BMOE_SCOPE_SESSION, "open");
-    if (has(o->model, "slowload"))
-        wait_ms(2000);
+    if (has(o->model, "slowload")) {
+        o->log(o->log_user, BMOE_LOG_INFO, "loading slowly");
+        wait_ms(10000);
+    }
     s = calloc(1, sizeof(*s));
     if (s == NULL)
         return fail(err, -BMOE_E_MEMORY, BMOE_SCOPE_SESSION, "memory");
@@ -163,7 +165,6 @@ int bmoe_session_open(struct bmoe_session **out, const struct bmoe_options *o,
         say_options(s, o);
     for (int i = 0; i <= 4 && o->progress != NULL; i++)
         o->progress(o->progress_user, (float)i / 4);
-    say(s, "mode: fake");
     *out = s;
     return 0;
 }
@@ -180,7 +181,7 @@ void bmoe_session_close(struct bmoe_session *s)
 void bmoe_session_describe(struct bmoe_session *s, struct bmoe_info *out)
 {
     *out = (struct bmoe_info){
-        .size = out->size, .mode = "mode: fake", .chat_template = s->chat_template, .load_s = 0.25};
+        .size = out->size, .mode = "fake", .chat_template = s->chat_template, .load_s = 0.25};
 }
 
 void bmoe_session_stats(struct bmoe_session *s, struct bmoe_stats *out)
@@ -296,7 +297,7 @@ int bmoe_devices_visit(const char *backends_dir,
                        struct bmoe_error *err)
 {
     struct bmoe_device device = {sizeof(device),     "CPU",         "cpu",
-                                 "A fake processor", 2048 << 20ULL, 1024 << 20ULL};
+                                 "A fake processor", 2048ULL << 20, 1024ULL << 20};
 
     (void)backends_dir;
     (void)err;

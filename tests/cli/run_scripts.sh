@@ -11,11 +11,12 @@
 # Output that is not listed fails the case. Exits 77 when a file asks for something that is not
 # here ("& WORDS" is a command that must succeed, else the file is skipped).
 set -u
-bmoe=$1
+bmoe=$(realpath "$1")
 shift
 failed=0
 passed=0
 skipped=0
+wanted=0
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 
@@ -23,11 +24,11 @@ trap 'rm -rf "$work"' EXIT
 match_errors() {
     exec 3<"$work/want.err" 4<"$work/err"
     while IFS= read -r pattern <&3; do
-        IFS= read -r line <&4 || return 1
+        IFS= read -r written <&4 || return 1
         # shellcheck disable=SC2254
-        case $line in $pattern) ;; *) return 1 ;; esac
+        case $written in $pattern) ;; *) return 1 ;; esac
     done
-    ! IFS= read -r line <&4 && [ -z "$line" ]
+    ! IFS= read -r written <&4 && [ -z "$written" ]
 }
 
 finish_case() {
@@ -87,7 +88,13 @@ for file in "$@"; do
         esac
     done <"$file"
     finish_case
+    command=
+    wanted=$((wanted + $(grep -c '^\$ ' "$file")))
 done
+if [ "$skipped" = 0 ] && [ $((passed + failed)) -ne "$wanted" ]; then
+    echo "$wanted cases, of which $((passed + failed)) ran"
+    failed=$((failed + 1))
+fi
 echo "$passed passed, $failed failed, $skipped files skipped"
 [ "$failed" = 0 ] || exit 1
 [ "$passed" != 0 ] || exit 77
