@@ -2,9 +2,8 @@
  * Whatever the engine's checks accept must not make libllama abort or crash: mutated headers of
  * good models go through gguf_index_open and trial_load; those they accept are loaded in a child
  * process the way the engine does it (mapping answered by memory of our own), with a context, a
- * text tokenised and the graph of one decode built. With --program the program itself is run on
- * every one of them, and must end with 1 or 2 and one sentence (or 0, when the mutation left a
- * model that runs).
+ * text tokenised and one decode computed. With --program the program itself is run on every one of
+ * them, and must end with 1 or 2 and one sentence (or 0, when the mutation left a model that runs).
  *
  * Usage: mutate_headers [--seed N] [--count N] [--only N] [--keep DIR] [--program PROGRAM]
  *                       [--verbose 1] MODEL...
@@ -56,13 +55,7 @@ static void *answer_anonymous(void *ctx, dev_t dev, ino_t ino, size_t bytes)
     return at == MAP_FAILED ? NULL : at;
 }
 
-static bool abort_at_once(void *user)
-{
-    (void)user;
-    return true;
-}
-
-/* Tokenises bytes of every kind, and builds the graph of a decode without computing it. */
+/* Tokenises bytes of every kind, and computes a decode (of weights that are all zero). */
 static int use_model(struct llama_model *model)
 {
     const struct llama_vocab *vocab = llama_model_get_vocab(model);
@@ -80,7 +73,6 @@ static int use_model(struct llama_model *model)
     struct llama_context *ctx = llama_init_from_model(model, p);
     if (!ctx)
         return 3;
-    llama_set_abort_callback(ctx, abort_at_once, NULL);
     llama_token token = n > 0 ? tokens[0] : 0;
     llama_decode(ctx, llama_batch_get_one(&token, 1));
     llama_free(ctx);
