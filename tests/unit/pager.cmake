@@ -2,5 +2,5 @@
 bmoe_unit_test(test_pager_table)
 bmoe_unit_test(test_pager_cache SOURCES pager_rig.c)
 foreach(name test_pager_touch test_pager_file test_pager_hints test_pager_faults)
-  bmoe_unit_test(${name} SOURCES pager_rig.c LABELS threads)
+  bmoe_unit_test(${name} SOURCES pager_rig.c LABELS threads TIMEOUT 600)
 endforeach()
