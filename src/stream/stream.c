@@ -243,6 +243,14 @@ static bool pin(struct stream *s, size_t n)
     return true;
 }
 
+/* A matrix of a dense model that is paged in blocks: wanted whole, in the order of the graph. */
+static void hint_blocks(struct stream *s, const struct weight *item)
+{
+    for (uint32_t i = 0; i < item->n_slices; i++)
+        s->extents[i] = item->range.first_extent + i;
+    pager_hint(s->config.pager, PAGER_ROUTED, s->extents, item->n_slices, false);
+}
+
 /* Without faults: everything the matmul will touch is pinned before it is computed. */
 static bool wait_for(struct stream *s, const struct ggml_tensor *node, uint32_t weight)
 {
@@ -256,17 +264,9 @@ static bool wait_for(struct stream *s, const struct ggml_tensor *node, uint32_t 
             return missed(s, node);
         return pin(s, append(s, weight, s->sites[site].routed, s->pinned));
     }
-    for (uint32_t i = 0; i < item->n_slices; i++)
-        s->pinned[i] = item->range.first_extent + i;
+    hint_blocks(s, item);
+    memcpy(s->pinned, s->extents, item->n_slices * sizeof *s->pinned);
     return pin(s, item->n_slices);
-}
-
-/* A matrix of a dense model that is paged in blocks: wanted whole, in the order of the graph. */
-static void hint_blocks(struct stream *s, const struct weight *item)
-{
-    for (uint32_t i = 0; i < item->n_slices; i++)
-        s->extents[i] = item->range.first_extent + i;
-    pager_hint(s->config.pager, PAGER_ROUTED, s->extents, item->n_slices, false);
 }
 
 /* Binds a weight that the capture did not see. */
