@@ -12,6 +12,9 @@
 
 #define MIB(bytes) ((double)(bytes) / (1 << 20))
 
+/* From here on a page is dear to place; see pager_page_us. */
+#define DEAR_PAGE_US 1.5
+
 /* Memory that code, stacks and small tables take as the run goes on. */
 #define SLACK_BYTES ((uint64_t)8 << 20)
 
@@ -106,10 +109,9 @@ static void say(const struct bmoe_session *s)
         "plan: %s %.1f MiB of %.1f, dense %.1f, KV %.1f, compute %.1f, logits %.1f, program %.1f: "
         "at most %.1f MiB; %.0f MiB free (%s)",
         s->streamed ? "expert budget" : "experts",
-        MIB(s->streamed ? p->budget : s->sums.expert_bytes),
-        MIB(s->streamed ? s->sums.paged_bytes : s->sums.expert_bytes), MIB(p->dense), MIB(p->kv),
-        MIB(p->compute), MIB(p->outputs), MIB(p->program), MIB(p->total), MIB(p->available),
-        p->bound_by);
+        MIB(s->streamed ? p->budget : s->sums.expert_bytes), MIB(s->sums.expert_bytes),
+        MIB(p->dense), MIB(p->kv), MIB(p->compute), MIB(p->outputs), MIB(p->program), MIB(p->total),
+        MIB(p->available), p->bound_by);
 }
 
 static int measure(struct bmoe_session *s, struct bmoe_error *err)
@@ -130,10 +132,28 @@ static int measure(struct bmoe_session *s, struct bmoe_error *err)
     return BMOE_OK;
 }
 
+/* Placing a page may cost more than reading it; then experts are read into memory that stays
+ * mapped, where the budget holds what that needs: the set of a matmul, a second to read ahead, and
+ * the readers' buffers. */
+static void decide_place(struct bmoe_session *s)
+{
+    uint64_t buffers = 2 * s->o.n_readers * (s->sums.largest_slice + ((uint64_t)1 << 20));
+    bool automatic = s->o.cache_bytes == BMOE_CACHE_AUTO;
+    uint64_t budget = automatic ? automatic_budget(s) : s->o.cache_bytes;
+    if (!s->streamed || s->o.place != BMOE_PLACE_AUTO || pager_page_us(s->pager) < DEAR_PAGE_US)
+        return;
+    if (s->sums.largest_set_experts && budget >= 2 * set_bytes(s) + buffers)
+        pager_place_frames(s->pager);
+}
+
 int plan_decide(struct bmoe_session *s, struct bmoe_error *err)
 {
     int rc = measure(s, err);
-    return rc < 0 ? rc : decide_streamed(s, err);
+    if (rc == BMOE_OK)
+        rc = decide_streamed(s, err);
+    if (rc == BMOE_OK)
+        decide_place(s);
+    return rc;
 }
 
 int plan_settle(struct bmoe_session *s, struct bmoe_error *err)
@@ -182,7 +202,7 @@ void plan_describe(struct bmoe_session *s)
         snprintf(how, sizeof how, "streamed (%s, %u readers, %s), expert budget %.1f of %.1f MiB%s",
                  place_name(pager_place(s->pager)), o->n_readers,
                  pager_file_direct(s->pager, s->files[0]) ? "O_DIRECT" : "buffered",
-                 MIB(s->plan.budget), MIB(s->sums.paged_bytes), o->load_all ? ", load-all" : "");
+                 MIB(s->plan.budget), MIB(s->sums.expert_bytes), o->load_all ? ", load-all" : "");
     else
         snprintf(how, sizeof how, "resident");
     snprintf(

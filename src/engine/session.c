@@ -193,6 +193,15 @@ static int place_weights(struct bmoe_session *s, struct bmoe_error *err)
     return rc;
 }
 
+static size_t experts_used(const struct bmoe_session *s)
+{
+    size_t used = 1;
+    for (uint32_t i = 0; i < graph_map_n_sites(s->map); i++)
+        if (graph_map_site(s->map, i)->n_used > used)
+            used = graph_map_site(s->map, i)->n_used;
+    return used;
+}
+
 static int open_stream(struct bmoe_session *s, struct bmoe_error *err)
 {
     struct stream_config c = {.pager = s->pager,
@@ -200,6 +209,7 @@ static int open_stream(struct bmoe_session *s, struct bmoe_error *err)
                               .weights = s->weights,
                               .paged = s->streamed,
                               .wait = pager_place(s->pager) == BMOE_PLACE_NONE,
+                              .n_ids = (size_t)s->o.n_ubatch * experts_used(s),
                               .load_all = s->o.load_all,
                               .blind = s->hooks.hide_routing};
     return stream_create(&s->stream, &c, err);

@@ -161,7 +161,8 @@ static struct graph_site *site_note(struct graph_map *map, const struct ggml_ten
         return NULL;
     }
     struct graph_site *site = &map->sites[map->n_sites];
-    *site = (struct graph_site){.ids_ordinal = ordinal_of(map, ids)};
+    *site =
+        (struct graph_site){.ids_ordinal = ordinal_of(map, ids), .n_used = (uint32_t)ids->ne[0]};
     memcpy(site->ids_name, ids->name, sizeof site->ids_name);
     map->site_ids[map->n_sites++].ids = ids;
     return site;

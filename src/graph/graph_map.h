@@ -40,7 +40,7 @@ struct graph_site {
     char ids_name[GGML_MAX_NAME];
     uint32_t ids_ordinal; /* the ids tensor is node number this of the graph */
     bool name_shared;     /* another site has the same name: only the ordinal tells them apart */
-    uint32_t n_expert;
+    uint32_t n_expert, n_used;
     uint32_t n_matrices;
     uint32_t matrices[8]; /* weight indices, in graph order */
 };

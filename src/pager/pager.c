@@ -33,6 +33,18 @@ static int config_check(const struct pager_config *c, size_t sys_page, struct bm
 }
 
 /* Settles how pages are placed. What was asked for by name and is not there is an error. */
+static void place_measure(struct pager *p)
+{
+    struct page_costs cost;
+    uffd_trial(p->uffd, p->sys_page, p->place == BMOE_PLACE_MOVE, &cost);
+    if (p->place == BMOE_PLACE_MOVE && cost.move_us > cost.copy_us * 1.25)
+        p->place = BMOE_PLACE_COPY;
+    p->page_us = p->place == BMOE_PLACE_MOVE ? cost.move_us : cost.copy_us;
+    log_line(&p->config.log, BMOE_LOG_DEBUG,
+             "placing a page takes %.2f us by move and %.2f us by copy here", cost.move_us,
+             cost.copy_us);
+}
+
 static int place_open(struct pager *p, struct bmoe_error *err)
 {
     int errnum = 0;
@@ -42,12 +54,8 @@ static int place_open(struct pager *p, struct bmoe_error *err)
         return 0;
     }
     p->uffd = uffd_open(want, &p->place, &errnum);
-    if (want == BMOE_PLACE_AUTO && p->place == BMOE_PLACE_MOVE &&
-        !uffd_move_pays(p->uffd, p->sys_page)) {
-        p->place = BMOE_PLACE_COPY;
-        log_line(&p->config.log, BMOE_LOG_DEBUG,
-                 "moving pages costs more than copying them on this machine: they are copied");
-    }
+    if (p->uffd >= 0 && want == BMOE_PLACE_AUTO)
+        place_measure(p);
     if (p->uffd >= 0)
         return 0;
     if (want != BMOE_PLACE_AUTO)
@@ -120,6 +128,7 @@ void pager_destroy(struct pager *p)
     fault_stop(p);
     if (p->uffd >= 0)
         close(p->uffd);
+    pools_destroy(p);
     store_destroy(p);
     if (p->fault_bounce)
         munmap(p->fault_bounce, mapping_bounce_bytes(p));
@@ -171,6 +180,8 @@ int pager_start(struct pager *p, void (*progress)(void *user, float part), void 
         return rc;
     pthread_mutex_lock(p->lock);
     rc = pinned_wait(p, progress, user, err);
+    if (rc == 0)
+        room_shrink(p); /* until the readers have given the chunks' buffers back */
     pthread_mutex_unlock(p->lock);
     return rc;
 }
@@ -178,6 +189,21 @@ int pager_start(struct pager *p, void (*progress)(void *user, float part), void 
 enum bmoe_place pager_place(const struct pager *p)
 {
     return p->place;
+}
+
+double pager_page_us(const struct pager *p)
+{
+    return p->page_us;
+}
+
+int pager_place_frames(struct pager *p)
+{
+    pthread_mutex_lock(p->lock);
+    bool early = p->n_matrices == 0 && !p->started;
+    if (early)
+        p->place = BMOE_PLACE_NONE;
+    pthread_mutex_unlock(p->lock);
+    return early ? BMOE_OK : BMOE_E_MISUSE;
 }
 
 bool pager_file_direct(const struct pager *p, int file)

@@ -118,6 +118,15 @@ uint64_t pager_ample_bytes(const struct pager *p);
 int pager_start(struct pager *p, void (*progress)(void *user, float part), void *user,
                 struct bmoe_error *err);
 
+/* Microseconds that placing one page takes by the mode in force, its first use included, as
+ * measured at create with AUTO; 0: not measured. A tenth where the processor walks the page tables,
+ * several where a hypervisor keeps shadows of them. */
+double pager_page_us(const struct pager *p);
+
+/* Goes over to mode NONE, whose frames cost nothing per page. Before the first matrix is added,
+ * else MISUSE. */
+int pager_place_frames(struct pager *p);
+
 /* What is in force after start. */
 enum bmoe_place pager_place(const struct pager *p);
 bool pager_file_direct(const struct pager *p, int file);
@@ -151,6 +160,12 @@ void pager_used(struct pager *p, const uint32_t *extents, size_t n);
  * budget together. */
 int pager_pin(struct pager *p, const uint32_t *extents, size_t n, struct bmoe_error *err);
 void pager_unpin(struct pager *p, const uint32_t *extents, size_t n);
+
+/* Where a pinned extent lies: at its range's base + frame * stride. In modes MOVE and COPY that is
+ * the slice's own number, for good. In mode NONE memory stays mapped and slices come and go in it,
+ * so that a read costs no page faults: the frame holds until the extent is unpinned, and several
+ * matrices of one stride share a base. */
+uint32_t pager_frame(const struct pager *p, uint32_t extent);
 
 /* True as soon as a read has failed for good; wait-free (an atomic flag): for abort callbacks. */
 bool pager_failed(const struct pager *p);

@@ -109,6 +109,8 @@ static int matrix_place(struct pager *p, const struct pager_matrix *m, struct ma
     k->carry = m->carry;
     k->carry_ctx = m->carry_ctx;
     k->base = p->base + p->paged_bytes;
+    if (!m->contiguous)
+        k->pool = pool_for(p, k->stride);
     p->paged_bytes += bytes;
     p->any_carry |= m->carry != NULL;
     p->matrices[p->n_matrices++] = k;
@@ -130,8 +132,9 @@ int pager_matrix_add(struct pager *p, const struct pager_matrix *m, struct pager
     if (rc == 0)
         rc = matrix_place(p, m, k, err);
     if (rc == 0)
-        *out = (struct pager_range){
-            .base = k->base, .stride = k->stride, .first_extent = k->first_extent};
+        *out = (struct pager_range){.base = k->pool ? k->pool->base : k->base,
+                                    .stride = k->stride,
+                                    .first_extent = k->first_extent};
     else if (p->n_matrices == before)
         free(k);
     pthread_mutex_unlock(p->lock);

@@ -41,7 +41,7 @@ static void extent_lost(struct pager *p, uint32_t e)
     p->count.lost_pages++;
     p->extents.at[e].flags |= EXTENT_FAULTED;
     p->extents.at[e].fault_us = (uint32_t)clock_now_us();
-    room_empty(p, e);
+    room_empty(p, e, false);
 }
 
 static void fault_store(struct pager *p, char *addr)

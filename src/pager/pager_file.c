@@ -289,7 +289,9 @@ int file_read_raw(struct pager_file *f, uint64_t offset, uint64_t bytes, char *b
 {
     bool direct = atomic_load_explicit(&f->direct, memory_order_acquire);
     int fd = direct ? f->fd_direct : atomic_load_explicit(&f->fd_buffered, memory_order_acquire);
-    ssize_t got = io_pread(f, fd, buffer, bytes, offset);
+    /* The last read of a file came back shorter than it was asked for. */
+    uint64_t asked = direct ? (bytes + f->align - 1) / f->align * f->align : bytes;
+    ssize_t got = io_pread(f, fd, buffer, asked, offset);
     int errnum = got < 0 ? errno : 0;
     if (!direct)
         posix_fadvise(fd, (off_t)offset, (off_t)bytes, POSIX_FADV_DONTNEED);

@@ -32,6 +32,7 @@
 
 enum {
     PAGER_MAX_READERS = 16,
+    PAGER_MAX_POOLS = 16,   /* sizes of slices in a model; a matrix of yet another has no pool */
     PAGER_MAX_VICTIMS = 64, /* extents one reader evicts in one go */
     PAGER_MERGE_BYTES = 256 * 1024,
     PAGER_CHUNK_BYTES = 1024 * 1024
@@ -43,9 +44,21 @@ struct matrix {
     uint64_t file_offset, slice_bytes, total_bytes;
     uint32_t first_extent, n_slices;
     char *base;
-    uint64_t stride; /* padded bytes of one extent */
+    uint64_t stride;   /* padded bytes of one extent */
+    struct pool *pool; /* mode NONE, slices apart: where its extents' frames are; else NULL */
     pager_carry_fn *carry;
     void *carry_ctx;
+};
+
+/* Mode NONE: memory in pieces of one size, which stay mapped while extents come and go in them. A
+ * frame is taken when its extent is READING and given back when the extent is ABSENT. Frames 0 ..
+ * n_used - 1 were taken once. */
+struct pool {
+    uint64_t stride;
+    char *base;
+    uint32_t n_used, cap;
+    uint32_t *free; /* n_free of them, cap entries */
+    uint32_t n_free;
 };
 
 /* A range that is read once. next and done count chunks; done == n_chunks: all there. */
@@ -71,6 +84,7 @@ struct victim {
     char *addr;
     uint64_t bytes;
     uint32_t extent;
+    bool kept;   /* its frame, with the memory in it, is what the group wants */
     bool zeroed; /* holds the zero page, which cannot be moved */
 };
 
@@ -123,6 +137,7 @@ struct pager {
     size_t page, sys_page;      /* never change */
     enum bmoe_place place;      /* never changes after create */
     int uffd;                   /* -1 in mode NONE */
+    double page_us;             /* what placing a page costs; 0: not measured */
 
     pthread_mutex_t *lock; /* apart from the struct, so that functions on a const pager can lock */
     pthread_cond_t work;   /* active readers wait here: something queued, room made, stop */
@@ -134,6 +149,8 @@ struct pager {
     uint64_t map_bytes, paged_bytes, pinned_begin;
     uint64_t registered_bytes; /* of the paged part, known to userfaultfd */
 
+    struct pool *pools[PAGER_MAX_POOLS];
+    unsigned n_pools;
     struct matrix **matrices; /* ascending by base and by first_extent */
     uint32_t n_matrices;
     struct pinned **pinned;
@@ -185,8 +202,11 @@ static inline const struct matrix *extent_matrix(const struct pager *p, uint32_t
 {
     return p->matrices[p->extents.at[e].matrix];
 }
-static inline char *extent_addr(const struct matrix *m, uint32_t e)
+static inline char *extent_addr(const struct pager *p, uint32_t e)
 {
+    const struct matrix *m = extent_matrix(p, e);
+    if (m->pool)
+        return m->pool->base + p->extents.at[e].frame * m->stride;
     return m->base + (e - m->first_extent) * m->stride;
 }
 static inline uint64_t slice_offset(const struct matrix *m, uint32_t slice)
@@ -212,6 +232,14 @@ void *memory_reserve(uint64_t bytes, int prot);
 void sizes_update(struct pager *p); /* and lets the readers follow */
 uint64_t sizes_ample(const struct pager *p);
 uint64_t sizes_floor(const struct pager *p, enum bmoe_place place, uint64_t set_bytes);
+
+/* pager_frame.c, all locked */
+struct pool *pool_for(struct pager *p,
+                      uint64_t stride); /* NULL: none, the matrix keeps its place */
+void pools_destroy(struct pager *p);
+void frames_take(struct pager *p, const struct group *g);
+void frame_give_back(struct pager *p, uint32_t e);
+bool frames_stay(const struct pager *p); /* an emptied frame may keep its memory */
 
 /* pager_state.c, all locked */
 void extent_become(struct pager *p, uint32_t e, enum extent_state to);
@@ -239,8 +267,9 @@ bool room_more(const struct pager *p);             /* whether room_take would fi
 uint64_t room_pin_limit(const struct pager *p);
 uint32_t room_victim(struct pager *p, enum queue_class q);
 int64_t room_free(const struct pager *p);
-void room_shrink(struct pager *p);            /* waits until the budget holds */
-void room_empty(struct pager *p, uint32_t e); /* RESIDENT -> ABSENT by the calling thread */
+void room_shrink(struct pager *p); /* waits until the budget holds */
+/* RESIDENT -> ABSENT by the calling thread; keep: its frame may keep its memory. */
+void room_empty(struct pager *p, uint32_t e, bool keep);
 
 /* pager_reader.c */
 int thread_start(pthread_t *thread, const char *name, void *(*fn)(void *), void *arg);
@@ -259,7 +288,11 @@ int uffd_register(int fd, void *addr, uint64_t bytes);
 int uffd_copy(int fd, char *dst, const char *src, uint64_t bytes);
 int uffd_zero(int fd, char *dst, uint64_t bytes);
 int uffd_move(int fd, char *dst, char *src, uint64_t bytes, uint64_t *moved);
-bool uffd_move_pays(int fd, size_t page); /* measured, in milliseconds */
+/* What a page costs by each way, its first use included; 0: not measured. Takes milliseconds. */
+struct page_costs {
+    double move_us, copy_us;
+};
+void uffd_trial(int fd, size_t page, bool can_move, struct page_costs *out);
 void uffd_wake(int fd, char *addr, uint64_t bytes);
 
 /* pager_fault.c */

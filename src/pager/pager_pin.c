@@ -126,7 +126,7 @@ static void empty_all(struct pager *p, bool only_zeroed)
         if (x->state != EXTENT_RESIDENT || x->pins || (only_zeroed && !(x->flags & EXTENT_ZEROED)))
             continue;
         p->count.evictions++;
-        room_empty(p, e);
+        room_empty(p, e, true);
     }
 }
 

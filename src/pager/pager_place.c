@@ -15,10 +15,6 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23
-#endif
-
 void slot_fini(struct slot *s)
 {
     if (s->base)
@@ -48,6 +44,8 @@ void place_evict(struct reader *r)
     for (unsigned i = 0; i < r->n_victims; i++) {
         const struct victim *v = &r->victims[i];
         uint64_t kept = 0;
+        if (v->kept)
+            continue;
         if (r->pager->place == BMOE_PLACE_MOVE && !v->zeroed) {
             uint64_t hole = r->slot.hole;
             slot_recycle(r, v);
@@ -76,21 +74,25 @@ static void page_skip(struct reader *r, char *laid, uint64_t step)
     memset(laid + slice * step + in, 0, step - in < page ? step - in : page);
 }
 
+/* The carry of one slice of m from its file bytes at src. */
+static void slice_carry(const struct matrix *m, uint32_t slice, char *dst, const char *src)
+{
+    uint64_t at = slice * m->slice_bytes;
+    uint64_t bytes = m->total_bytes - at < m->slice_bytes ? m->total_bytes - at : m->slice_bytes;
+    if (m->carry)
+        m->carry(m->carry_ctx, slice, dst, src, bytes);
+    else
+        memcpy(dst, src, bytes);
+}
+
 /* The carry of every slice of the group into dst, stride bytes apart. */
 static void group_carry(struct reader *r, char *dst, const char *data)
 {
     const struct matrix *m = r->group.m;
     int64_t start = clock_now_us();
-    for (uint32_t i = 0; i < r->group.n; i++) {
-        uint32_t slice = r->group.first - m->first_extent + i;
-        uint64_t at = slice * m->slice_bytes;
-        uint64_t bytes =
-            m->total_bytes - at < m->slice_bytes ? m->total_bytes - at : m->slice_bytes;
-        if (m->carry)
-            m->carry(m->carry_ctx, slice, dst + i * m->stride, data + i * m->slice_bytes, bytes);
-        else
-            memcpy(dst + i * m->stride, data + i * m->slice_bytes, bytes);
-    }
+    for (uint32_t i = 0; i < r->group.n; i++)
+        slice_carry(m, r->group.first - m->first_extent + i, dst + i * m->stride,
+                    data + i * m->slice_bytes);
     page_skip(r, dst, m->stride);
     r->costs.carry_us += (uint64_t)(clock_now_us() - start);
 }
@@ -172,22 +174,26 @@ static int place_move(struct reader *r, char *addr, char *data)
     return rc;
 }
 
-/* All pages by one call (Linux 5.14; an older kernel makes them one fault at a time). */
-static void place_here(struct reader *r, char *addr, const char *data)
+/* Mode NONE: each slice straight to where its extent is. */
+static void place_here(struct reader *r, char *data)
 {
+    const struct group *g = &r->group;
+    const struct matrix *m = g->m;
+    page_skip(r, data, m->slice_bytes);
     int64_t start = clock_now_us();
-    madvise(addr, r->group.padded_bytes, MADV_POPULATE_WRITE);
-    r->costs.place_us += (uint64_t)(clock_now_us() - start);
-    group_carry(r, addr, data);
+    for (uint32_t i = 0; i < g->n; i++)
+        slice_carry(m, g->first - m->first_extent + i, extent_addr(r->pager, g->first + i),
+                    data + i * m->slice_bytes);
+    r->costs.carry_us += (uint64_t)(clock_now_us() - start);
 }
 
 int place_group(struct reader *r, char *data)
 {
     struct pager *p = r->pager;
-    char *addr = extent_addr(r->group.m, r->group.first);
+    char *addr = extent_addr(p, r->group.first);
     int rc = 0;
     if (p->place == BMOE_PLACE_NONE)
-        place_here(r, addr, data);
+        place_here(r, data);
     else if (p->place == BMOE_PLACE_MOVE)
         rc = place_move(r, addr, data);
     else if (r->group.m->carry)
@@ -200,8 +206,10 @@ int place_group(struct reader *r, char *data)
 void place_zeros(struct reader *r)
 {
     struct pager *p = r->pager;
-    char *addr = extent_addr(r->group.m, r->group.first);
-    madvise(addr, r->group.padded_bytes, MADV_DONTNEED);
-    if (p->uffd >= 0)
-        uffd_zero(p->uffd, addr, r->group.padded_bytes);
+    for (uint32_t e = r->group.first; e < r->group.first + r->group.n; e++) {
+        char *addr = extent_addr(p, e);
+        madvise(addr, r->group.m->stride, MADV_DONTNEED);
+        if (p->uffd >= 0)
+            uffd_zero(p->uffd, addr, r->group.m->stride);
+    }
 }

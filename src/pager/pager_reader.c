@@ -205,6 +205,7 @@ static void reader_work(struct pager *p, struct reader *r)
         victims_report(p, r);
     }
     if (r->group.n) {
+        frames_take(p, &r->group);
         if (room_more(p) && p->n_idle)
             pthread_cond_signal(&p->work);
         pthread_mutex_unlock(p->lock);

@@ -69,12 +69,13 @@ uint32_t room_victim(struct pager *p, enum queue_class q)
     return p->policy.ops->victim(&p->policy);
 }
 
-static void victim_take(struct pager *p, struct reader *r, uint32_t e)
+static void victim_take(struct pager *p, struct reader *r, uint32_t e, const struct matrix *for_m)
 {
     const struct matrix *m = extent_matrix(p, e);
-    r->victims[r->n_victims++] = (struct victim){.addr = extent_addr(m, e),
+    r->victims[r->n_victims++] = (struct victim){.addr = extent_addr(p, e),
                                                  .bytes = m->stride,
                                                  .extent = e,
+                                                 .kept = m->pool && m->pool == for_m->pool,
                                                  .zeroed = p->extents.at[e].flags & EXTENT_ZEROED};
     extent_become(p, e, EXTENT_EVICTING);
     p->count.evictions++;
@@ -82,7 +83,8 @@ static void victim_take(struct pager *p, struct reader *r, uint32_t e)
 
 /* Takes victims until `need` bytes fit. True when they do; false when the victims' array is full
  * before that. room_possible must have said yes. */
-static bool victims_take(struct pager *p, struct reader *r, enum queue_class q, int64_t need)
+static bool victims_take(struct pager *p, struct reader *r, enum queue_class q, int64_t need,
+                         const struct matrix *for_m)
 {
     int64_t missing = need - room_free(p);
     while (missing > 0 && r->n_victims < PAGER_MAX_VICTIMS) {
@@ -90,7 +92,7 @@ static bool victims_take(struct pager *p, struct reader *r, enum queue_class q, 
         if (e == EXTENT_NONE)
             break;
         missing -= (int64_t)extent_matrix(p, e)->stride;
-        victim_take(p, r, e);
+        victim_take(p, r, e, for_m);
     }
     return missing <= 0;
 }
@@ -117,10 +119,11 @@ static void group_take(struct pager *p, struct reader *r, uint32_t first, uint32
 static bool group_try(struct pager *p, struct reader *r, uint32_t first, uint32_t n,
                       enum queue_class q, enum queue_class evict_as)
 {
-    int64_t need = (int64_t)(n * extent_matrix(p, first)->stride);
+    const struct matrix *m = extent_matrix(p, first);
+    int64_t need = (int64_t)(n * m->stride);
     if (!room_possible(p, evict_as, need))
         return false;
-    if (victims_take(p, r, evict_as, need))
+    if (victims_take(p, r, evict_as, need, m))
         group_take(p, r, first, n, q);
     return true;
 }
@@ -169,14 +172,16 @@ bool room_more(const struct pager *p)
     return false;
 }
 
-void room_empty(struct pager *p, uint32_t e)
+void room_empty(struct pager *p, uint32_t e, bool keep)
 {
     const struct matrix *m = extent_matrix(p, e);
-    char *addr = extent_addr(m, e);
+    char *addr = extent_addr(p, e);
     extent_become(p, e, EXTENT_EVICTING);
-    pthread_mutex_unlock(p->lock);
-    madvise(addr, m->stride, MADV_DONTNEED);
-    pthread_mutex_lock(p->lock);
+    if (!keep || !m->pool || !frames_stay(p)) {
+        pthread_mutex_unlock(p->lock);
+        madvise(addr, m->stride, MADV_DONTNEED);
+        pthread_mutex_lock(p->lock);
+    }
     extent_evicted(p, e, false);
 }
 
@@ -200,7 +205,7 @@ void room_shrink(struct pager *p)
             continue;
         }
         p->count.evictions++;
-        room_empty(p, e);
+        room_empty(p, e, false);
     }
     readers_wake(p);
 }

@@ -46,8 +46,10 @@ void extent_become(struct pager *p, uint32_t e, enum extent_state to)
     (void)fine;
     if (counted(to) && !counted(from))
         p->used_bytes += bytes_of(p, e);
-    if (counted(from) && !counted(to))
+    if (counted(from) && !counted(to)) {
         p->used_bytes -= bytes_of(p, e);
+        frame_give_back(p, e);
+    }
     p->n_reading += (to == EXTENT_READING) - (from == EXTENT_READING);
     p->n_evicting += (to == EXTENT_EVICTING) - (from == EXTENT_EVICTING);
     if (to == EXTENT_RESIDENT)

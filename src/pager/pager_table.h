@@ -4,7 +4,7 @@
  * lists can be tested and replayed alone.
  *
  * An extent is in one list at most (a queue while QUEUED, the policy's while evictable), so one
- * pair of links serves. 40 bytes an extent here and 8 in the order ring.
+ * pair of links serves. 48 bytes an extent here and 8 in the order ring.
  */
 #ifndef BMOE_PAGER_PAGER_TABLE_H
 #define BMOE_PAGER_PAGER_TABLE_H
@@ -38,6 +38,7 @@ struct extent {
     uint64_t order; /* place among what ROUTED hints announced and is not used yet; 0: none */
     uint32_t prev, next;
     uint32_t matrix;
+    uint32_t frame; /* in mode NONE, while counted: which frame of the matrix's pool */
     uint32_t queued_us, fault_us; /* low 32 bits of the clock */
     uint16_t pins;
     uint8_t state; /* enum extent_state, set by extent_become only */

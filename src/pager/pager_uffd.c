@@ -143,7 +143,7 @@ int uffd_move(int fd, char *dst, char *src, uint64_t bytes, uint64_t *moved)
 /*
  * Where the processor walks the page tables itself, moving pages round is cheaper than making,
  * copying and freeing them. Where a hypervisor keeps shadow tables, each moved page costs a trap at
- * its next use (4 us a page against 0.1, seen under PVM), and copying into fresh ones wins, because
+ * its next use (7 us a page against 0.1, seen under PVM), and copying into fresh ones wins, because
  * the readers' buffers then stay mapped. No feature bit tells, so both are tried.
  */
 enum { TRIAL_PAGES = 64, TRIAL_ROUNDS = 4 };
@@ -153,6 +153,14 @@ struct trial {
     char *store, *slot, *bounce;
     uint64_t bytes;
 };
+
+/* The first touch of each page is part of what placing costs. */
+static void trial_touch(const struct trial *t)
+{
+    volatile const char *at = t->store;
+    for (uint64_t i = 0; i < t->bytes; i += t->bytes / TRIAL_PAGES)
+        (void)at[i];
+}
 
 /* One extent out and one in, as MOVE does it and as COPY does it: microseconds. */
 static int64_t trial_move(const struct trial *t)
@@ -164,6 +172,7 @@ static int64_t trial_move(const struct trial *t)
     memcpy(t->slot, t->bounce, t->bytes);
     if (uffd_move(t->fd, t->store, t->slot, t->bytes, &moved) != 0)
         return INT64_MAX;
+    trial_touch(t);
     return clock_now_us() - start;
 }
 
@@ -173,32 +182,35 @@ static int64_t trial_copy(const struct trial *t)
     madvise(t->store, t->bytes, MADV_DONTNEED);
     if (uffd_copy(t->fd, t->store, t->bounce, t->bytes) != 0)
         return INT64_MAX;
+    trial_touch(t);
     return clock_now_us() - start;
 }
 
-static bool trial_run(const struct trial *t)
+static void trial_run(const struct trial *t, bool can_move, struct page_costs *out)
 {
     int64_t move = INT64_MAX, copy = INT64_MAX;
     if (uffd_register(t->fd, t->store, 2 * t->bytes) != 0 || trial_copy(t) == INT64_MAX)
-        return false;
+        return;
     for (int i = 0; i < TRIAL_ROUNDS; i++) {
         int64_t us = trial_copy(t);
         copy = us < copy ? us : copy;
-        us = trial_move(t);
+        us = can_move ? trial_move(t) : INT64_MAX;
         move = us < move ? us : move;
     }
-    return move <= copy + copy / 4;
+    out->copy_us = (double)copy / TRIAL_PAGES;
+    if (move != INT64_MAX)
+        out->move_us = (double)move / TRIAL_PAGES;
 }
 
-bool uffd_move_pays(int fd, size_t page)
+void uffd_trial(int fd, size_t page, bool can_move, struct page_costs *out)
 {
     uint64_t bytes = TRIAL_PAGES * (uint64_t)page;
+    *out = (struct page_costs){0};
     char *at = memory_reserve(3 * bytes, PROT_READ | PROT_WRITE);
     if (!at)
-        return true;
+        return;
     struct trial t = {fd, at, at + bytes, at + 2 * bytes, bytes};
     memset(t.bounce, 1, bytes);
-    bool pays = trial_run(&t);
+    trial_run(&t, can_move, out);
     munmap(at, 3 * bytes);
-    return pays;
 }

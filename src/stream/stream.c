@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "graph/routing.h"
+#include "stream/pinned.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -30,8 +31,7 @@ struct stream {
     struct site *sites;
     uint64_t *words;   /* all bit sets */
     uint32_t *extents; /* scratch: the extents of one site */
-    uint32_t *pinned;  /* extents pinned for the matmul being computed */
-    size_t n_pinned;
+    struct pinned_matmul pinned;
     uint32_t ordinal; /* of the next node asked for */
     bool wide;
     atomic_bool failed; /* set by the graph's thread, read by abort callbacks */
@@ -67,8 +67,7 @@ static bool alloc_sites(struct stream *s)
     s->words = calloc(words ? words : 1, sizeof *s->words);
     uint32_t most = most_extents(map, s->config.weights);
     s->extents = malloc(most * sizeof *s->extents);
-    s->pinned = malloc(most * sizeof *s->pinned);
-    if (!s->sites || !s->words || !s->extents || !s->pinned)
+    if (!s->sites || !s->words || !s->extents)
         return false;
     uint64_t *at = s->words;
     for (uint32_t i = 0; i < n; i++) {
@@ -89,6 +88,14 @@ int stream_create(struct stream **out, const struct stream_config *config, struc
         stream_destroy(s);
         return error_set(err, BMOE_E_MEMORY, BMOE_SCOPE_SESSION, "no memory for streaming");
     }
+    int rc = BMOE_OK;
+    if (config->wait)
+        rc = pinned_matmul_init(&s->pinned, config->pager,
+                                most_extents(config->map, config->weights), config->n_ids, err);
+    if (rc < 0) {
+        stream_destroy(s);
+        return rc;
+    }
     *out = s;
     return BMOE_OK;
 }
@@ -100,7 +107,7 @@ void stream_destroy(struct stream *s)
     free(s->sites);
     free(s->words);
     free(s->extents);
-    free(s->pinned);
+    pinned_matmul_fini(&s->pinned);
     free(s);
 }
 
@@ -123,16 +130,9 @@ void stream_graph_begin(struct stream *s)
     s->counters.graphs++;
 }
 
-static void unpin(struct stream *s)
-{
-    if (s->n_pinned)
-        pager_unpin(s->config.pager, s->pinned, s->n_pinned);
-    s->n_pinned = 0;
-}
-
 int stream_graph_end(struct stream *s, struct bmoe_error *err)
 {
-    unpin(s);
+    pinned_matmul_release(&s->pinned);
     bool mine = atomic_exchange(&s->failed, false);
     if (!mine && !pager_failed(s->config.pager)) {
         if (s->config.paged)
@@ -233,13 +233,32 @@ static bool missed(struct stream *s, const struct ggml_tensor *node)
     return true;
 }
 
-static bool pin(struct stream *s, size_t n)
+static void pin(struct stream *s, const struct weight *item, const uint64_t *set)
 {
-    if (pager_pin(s->config.pager, s->pinned, n, &s->error) < 0)
+    if (pinned_matmul_pin(&s->pinned, item, set, &s->error) < 0)
         fail(s);
-    else
-        s->n_pinned = n;
     s->counters.matmuls_waited++;
+}
+
+/* Without faults: everything the matmul will touch is pinned before it is computed. True: isolate
+ * it. */
+static bool wait_for(struct stream *s, struct ggml_tensor *node, uint32_t weight)
+{
+    const struct weight *item = weights_get(s->config.weights, weight);
+    pinned_matmul_release(&s->pinned);
+    if (!item || item->kind != WEIGHT_PAGED || stream_failed(s))
+        return false;
+    uint32_t site = graph_map_weight(s->config.map, weight)->site;
+    if (site == GRAPH_NONE) {
+        pin(s, item, NULL);
+        return true;
+    }
+    const uint64_t *set = s->sites[site].routed;
+    if (node->op != GGML_OP_MUL_MAT_ID || s->sites[site].ids != node->src[2])
+        return missed(s, node);
+    pin(s, item, set);
+    if (!stream_failed(s) && !pinned_matmul_redirect(&s->pinned, node, item, set))
+        return missed(s, node);
     return true;
 }
 
@@ -249,24 +268,6 @@ static void hint_blocks(struct stream *s, const struct weight *item)
     for (uint32_t i = 0; i < item->n_slices; i++)
         s->extents[i] = item->range.first_extent + i;
     pager_hint(s->config.pager, PAGER_ROUTED, s->extents, item->n_slices, false);
-}
-
-/* Without faults: everything the matmul will touch is pinned before it is computed. */
-static bool wait_for(struct stream *s, const struct ggml_tensor *node, uint32_t weight)
-{
-    const struct weight *item = weights_get(s->config.weights, weight);
-    unpin(s);
-    if (!item || item->kind != WEIGHT_PAGED || stream_failed(s))
-        return false;
-    uint32_t site = graph_map_weight(s->config.map, weight)->site;
-    if (site != GRAPH_NONE) {
-        if (node->op != GGML_OP_MUL_MAT_ID || s->sites[site].ids != node->src[2])
-            return missed(s, node);
-        return pin(s, append(s, weight, s->sites[site].routed, s->pinned));
-    }
-    hint_blocks(s, item);
-    memcpy(s->pinned, s->extents, item->n_slices * sizeof *s->pinned);
-    return pin(s, item->n_slices);
 }
 
 /* Binds a weight that the capture did not see. */
@@ -314,7 +315,7 @@ static bool asked(struct stream *s, struct ggml_tensor *node)
 static void told(struct stream *s, struct ggml_tensor *node)
 {
     if (s->config.wait)
-        unpin(s);
+        pinned_matmul_release(&s->pinned);
     /* The node was asked for last: its number is the one before the next. */
     uint32_t site = site_of(s, node, s->ordinal - 1);
     if (site != GRAPH_NONE) {

@@ -5,7 +5,7 @@
  * order;
  *   - in wide graphs the next site is read AHEAD, whole or as routed by the previous wide graph;
  *   - where no fault serves (BMOE_PLACE_NONE) the routed experts of each matmul are pinned before
- * it and released after, and a matmul whose routing was not seen fails the graph;
+ *     it and released after (pinned.h), and a matmul whose routing was not seen fails the graph;
  *   - a weight that is not bound to our memory is bound on sight.
  * Nothing here changes what a graph computes.
  *
@@ -24,6 +24,7 @@ struct stream_config {
     struct weights *weights;
     bool paged;    /* else only unbound weights are looked for */
     bool wait;     /* pin before each matmul: no userfaultfd */
+    size_t n_ids;  /* ids that one graph routes at most: ubatch times experts used */
     bool load_all; /* hint every expert of a site */
     bool blind;    /* test hook: no routing node is recognised */
 };

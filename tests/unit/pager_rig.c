@@ -185,7 +185,7 @@ const uint8_t *rig_extent(const struct rig *r, uint32_t e, uint64_t *bytes)
     *bytes = m->spec.slice_bytes;
     if (m->spec.contiguous && m->spec.total_bytes - slice * *bytes < *bytes)
         *bytes = m->spec.total_bytes - slice * *bytes;
-    return (const uint8_t *)m->range.base + slice * m->range.stride;
+    return (const uint8_t *)m->range.base + pager_frame(r->pager, e) * m->range.stride;
 }
 
 uint8_t rig_expected(const struct rig *r, uint32_t e, uint64_t i)

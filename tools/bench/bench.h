@@ -18,6 +18,7 @@ struct bench_options {
     uint64_t limit_bytes; /* memory of the comparison with stock; 0: a third of the file, none: 1 */
     unsigned reps, threads, readers, n_decode;
     int repack; /* enum bmoe_tristate: ON, OFF, or AUTO for both */
+    int place;  /* enum bmoe_place; AUTO: all of them */
     bool no_limit;
 };
 

@@ -21,6 +21,7 @@ static const char usage[] =
     "  --io-threads N readers (4)\n"
     "  -n N           tokens decoded (32)\n"
     "  --repack on|off|both  layouts of the weights (both)\n"
+    "  --place move|copy|none|all  how pages are placed (all)\n"
     "  --limit-mb N   memory for the comparison with stock libllama (a third of the file)\n"
     "  --no-limit     leave that comparison out\n";
 
@@ -49,12 +50,23 @@ static int parse_repack(const char *text, int *out)
     return misuse("--repack is on, off or both");
 }
 
+static int parse_place(const char *text, int *out)
+{
+    static const char *const names[] = {"all", "move", "copy", "none"};
+    for (int i = 0; i < 4; i++)
+        if (strcmp(text, names[i]) == 0) {
+            *out = i;
+            return 0;
+        }
+    return misuse("--place is move, copy, none or all");
+}
+
 static int parse(struct bench_options *o, int argc, char **argv)
 {
-    static const struct option longs[] = {{"cache-mb", 1, NULL, 'c'},   {"reps", 1, NULL, 'r'},
-                                          {"io-threads", 1, NULL, 'i'}, {"repack", 1, NULL, 'p'},
-                                          {"limit-mb", 1, NULL, 'l'},   {"no-limit", 0, NULL, 'L'},
-                                          {"help", 0, NULL, 'h'},       {NULL, 0, NULL, 0}};
+    static const struct option longs[] = {
+        {"cache-mb", 1, NULL, 'c'}, {"reps", 1, NULL, 'r'},  {"io-threads", 1, NULL, 'i'},
+        {"repack", 1, NULL, 'p'},   {"place", 1, NULL, 'w'}, {"limit-mb", 1, NULL, 'l'},
+        {"no-limit", 0, NULL, 'L'}, {"help", 0, NULL, 'h'},  {NULL, 0, NULL, 0}};
     int c;
     unsigned long n = 0;
     while ((c = getopt_long(argc, argv, "m:t:n:h", longs, NULL)) != -1) {
@@ -91,6 +103,10 @@ static int parse(struct bench_options *o, int argc, char **argv)
             if (parse_repack(optarg, &o->repack))
                 return 2;
             break;
+        case 'w':
+            if (parse_place(optarg, &o->place))
+                return 2;
+            break;
         case 'h':
             fputs(usage, stdout);
             exit(0);
@@ -110,6 +126,8 @@ static unsigned list_cases(struct bench_case *cases, const struct bench_options 
             continue;
         const char *layout = repack == BMOE_ON ? "repacked" : "plain";
         for (int place = BMOE_PLACE_AUTO; place <= BMOE_PLACE_NONE; place++) {
+            if (place && o->place && place != o->place)
+                continue;
             struct bench_case *c = &cases[n++];
             *c = (struct bench_case){.streamed = place != BMOE_PLACE_AUTO,
                                      .place = (enum bmoe_place)place,
