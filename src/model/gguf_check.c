@@ -155,6 +155,34 @@ static int check_shapes(const struct gguf_index *x, struct bmoe_error *err)
     return 0;
 }
 
+/* Tensors that are added, multiplied by or convolved with, not multiplied as a matrix: the kernels
+ * assert that they are F32, and every converter writes them so. */
+static int check_types(const struct gguf_index *x, struct bmoe_error *err)
+{
+    static const char *const ends[] = {".bias",
+                                       "norm.weight",
+                                       ".scale",
+                                       "_scale.weight",
+                                       ".ssm_a",
+                                       ".ssm_d",
+                                       ".ssm_conv1d.weight",
+                                       ".shortconv.conv.weight",
+                                       "attn_sinks.weight",
+                                       "rope_freqs.weight"};
+    for (uint32_t i = 0; i < x->n_tensors; i++) {
+        const struct gguf_tensor *t = &x->tensors[i];
+        size_t n = strlen(t->name);
+        for (size_t k = 0; t->type != 0 && k < sizeof ends / sizeof *ends; k++) {
+            size_t m = strlen(ends[k]);
+            if (n >= m && strcmp(t->name + n - m, ends[k]) == 0)
+                return gguf_refuse(err, x->shards[t->shard].path,
+                                   "tensor '%s' is of type %u, where only F32 is possible", t->name,
+                                   t->type);
+        }
+    }
+    return 0;
+}
+
 /* True when the string is absent or one of the words. */
 static bool is_one_of(const char *text, const char *const *words, size_t n)
 {
@@ -213,8 +241,8 @@ static int check_rope(const struct gguf_index *x, struct bmoe_error *err)
 int gguf_check_model(const struct gguf_index *x, struct bmoe_error *err)
 {
     typedef int rule_fn(const struct gguf_index *x, struct bmoe_error *err);
-    static rule_fn *const rules[] = {check_ranges, check_experts,  check_groups, check_layers,
-                                     check_shapes, check_epsilons, check_rope};
+    static rule_fn *const rules[] = {check_ranges, check_experts, check_groups,   check_layers,
+                                     check_shapes, check_types,   check_epsilons, check_rope};
     int rc = 0;
     for (size_t i = 0; rc == 0 && i < sizeof rules / sizeof *rules; i++)
         rc = rules[i](x, err);

@@ -293,6 +293,9 @@ static const struct refusal refusals[] = {
     {.name = "a gap between tensors", .patch = with_a_gap, .says = "begins at 4096 of the data"},
     {.name = "an offset that overflows", .patch = far_away, .says = "begins at 184467440737095"},
 
+    {.name = "a bias in halves",
+     .tensor = {"blk.0.ffn_up_exps.bias", 2, {32, 4}, 1, 256},
+     .says = "'blk.0.ffn_up_exps.bias' is of type 1, where only F32"},
     {.name = "no layers",
      .changes = {{"toy.block_count", U32, .value = 0}},
      .says = "block_count is 0"},
