@@ -22,12 +22,18 @@ struct bench_options {
     bool no_limit;
 };
 
+/* What the pager's threads and waits took, in seconds; the readers' share is the sum over them. */
+struct bench_spent {
+    double read, carry, place, evict, wait;
+};
+
 /* Seconds by repetition. */
 struct bench_times {
     double wall[BENCH_N_PHASES][BENCH_MAX_REPS];
     double reads[BENCH_N_PHASES]
                 [BENCH_MAX_REPS]; /* the phase's own reads replayed; 0 when resident */
     double read_bytes[BENCH_N_PHASES];
+    struct bench_spent spent[BENCH_N_PHASES]; /* of the last repetition */
     uint64_t logits; /* hash over all logits of the last repetition: equal within a run key */
 };
 

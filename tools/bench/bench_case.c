@@ -11,6 +11,7 @@ struct watch {
     struct pager *pager;
     struct pager_read_record *prefill; /* taken when the prompt's logits are there */
     size_t n_prefill;
+    struct pager_counters start, filled; /* when the request began, and when the prompt was done */
     uint64_t hash;
 };
 
@@ -46,8 +47,10 @@ static void on_logits(void *user, const float *logits, uint32_t n_vocab, bool pr
     const unsigned char *bytes = (const unsigned char *)logits;
     for (size_t i = 0; i < n_vocab * sizeof *logits; i += 7)
         w->hash = (w->hash ^ bytes[i]) * 1099511628211u;
-    if (prompt)
+    if (prompt) {
         w->n_prefill = pager_trace_take(w->pager, &w->prefill);
+        pager_counters_read(w->pager, &w->filled);
+    }
 }
 
 static int replay(struct bench_case *c, enum bench_phase phase, unsigned rep,
@@ -85,8 +88,20 @@ static int run(struct bench_case *c, unsigned n, unsigned n_predict, struct watc
     g.user = w;
     w->pager = session_pager(c->session);
     pager_drop_all(w->pager);
+    pager_counters_read(w->pager, &w->start);
     pager_trace_reads(w->pager, true);
     return bmoe_session_generate(c->session, &g, r, err);
+}
+
+static struct bench_spent spent(const struct pager_counters *a, const struct pager_counters *b)
+{
+    return (struct bench_spent){
+        .read = (double)(b->read_us - a->read_us) / 1e6,
+        .carry = (double)(b->carry_us - a->carry_us) / 1e6,
+        .place = (double)(b->place_us - a->place_us) / 1e6,
+        .evict = (double)(b->evict_us - a->evict_us) / 1e6,
+        .wait =
+            (double)(b->pin_wait_us + b->fault_wait_us - a->pin_wait_us - a->fault_wait_us) / 1e6};
 }
 
 int bench_case_run(struct bench_case *c, const struct bench_options *o, unsigned rep,
@@ -99,6 +114,7 @@ int bench_case_run(struct bench_case *c, const struct bench_options *o, unsigned
     if (rc < 0)
         return rc;
     c->times.wall[PHASE_PREFILL_512][rep] = r.prefill_s;
+    c->times.spent[PHASE_PREFILL_512] = spent(&w.start, &w.filled);
     free((void *)(pager_trace_take(w.pager, &rest) ? rest : NULL));
     rc = replay(c, PHASE_PREFILL_512, rep, w.prefill, w.n_prefill, err);
     if (rc == BMOE_OK)
@@ -108,6 +124,10 @@ int bench_case_run(struct bench_case *c, const struct bench_options *o, unsigned
     c->times.wall[PHASE_PREFILL_256][rep] = r.prefill_s;
     c->times.wall[PHASE_DECODE][rep] = r.decode_s;
     c->times.logits = w.hash;
+    struct pager_counters end;
+    pager_counters_read(w.pager, &end);
+    c->times.spent[PHASE_PREFILL_256] = spent(&w.start, &w.filled);
+    c->times.spent[PHASE_DECODE] = spent(&w.filled, &end);
     rest = NULL;
     size_t n_rest = pager_trace_take(w.pager, &rest);
     pager_trace_reads(w.pager, false);

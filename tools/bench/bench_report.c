@@ -60,6 +60,20 @@ static void row(const struct bench_case *c, const struct bench_case *compute, un
     printf("\n");
 }
 
+static void explain(const struct bench_case *cases, unsigned n)
+{
+    printf("\nWhere a streamed run's time goes, seconds: the readers' (summed over them) and the "
+           "graph's "
+           "waits (summed over its threads).\n| case, phase | read | carry | place | evict | wait "
+           "|\n|---|---:|---:|---:|---:|---:|\n");
+    for (unsigned i = 0; i < n; i++)
+        for (int p = 0; cases[i].streamed && p < BENCH_N_PHASES; p++) {
+            const struct bench_spent *s = &cases[i].times.spent[p];
+            printf("| %s, %s | %.2f | %.2f | %.2f | %.2f | %.2f |\n", cases[i].name, phase_names[p],
+                   s->read, s->carry, s->place, s->evict, s->wait);
+        }
+}
+
 static void check_bits(const struct bench_case *cases, unsigned n)
 {
     for (unsigned i = 0; i < n; i++) {
@@ -84,5 +98,6 @@ void bench_report(const struct bench_case *cases, unsigned n, const struct bench
     printf("\n");
     for (unsigned i = 0; i < n; i++)
         row(&cases[i], compute_of(cases, n, &cases[i]), o->reps);
+    explain(cases, n);
     check_bits(cases, n);
 }
