@@ -133,7 +133,9 @@ bool pager_file_direct(const struct pager *p, int file);
 
 /* A range that libllama believes to be a mapped file (see mapping.h for how it comes by it):
  * `bytes` of address space, no memory behind; a touch is answered from the file, by the pager (with
- * userfaultfd) or by the kernel's page cache (without). Allowed before start; NULL on failure. */
+ * userfaultfd) or by the kernel's page cache (without). Allowed before start; NULL on failure. The
+ * range becomes the caller's: libllama unmaps it, whole or by pieces, and nobody may touch it after
+ * pager_destroy. */
 void *pager_mapping_create(struct pager *p, int file, uint64_t bytes, struct bmoe_error *err);
 
 /* Urgency of a hint. */
