@@ -67,12 +67,13 @@ enum bmoe_log_level { BMOE_LOG_DEBUG = 0, BMOE_LOG_INFO = 1, BMOE_LOG_WARN = 2 }
 /* One line for people, without prefix or newline. May be called from any thread. */
 typedef void bmoe_log_fn(void *user, enum bmoe_log_level level, const char *line);
 
-/* How pages reach the weights' memory. BMOE_PLACE_AUTO takes the first the kernel has. */
+/* How experts reach the memory they are used in. BMOE_PLACE_AUTO chooses by what the kernel offers
+ * and by what placing a page costs on this machine, measured when the session opens. */
 enum bmoe_place {
     BMOE_PLACE_AUTO = 0,
     BMOE_PLACE_MOVE = 1, /* userfaultfd, UFFDIO_MOVE */
     BMOE_PLACE_COPY = 2, /* userfaultfd, UFFDIO_COPY */
-    BMOE_PLACE_NONE = 3  /* no userfaultfd: the graph waits for its reads */
+    BMOE_PLACE_NONE = 3  /* memory that stays mapped; each expert matmul waits for its reads */
 };
 
 enum bmoe_tristate { BMOE_AUTO = 0, BMOE_ON = 1, BMOE_OFF = 2 };

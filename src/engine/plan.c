@@ -179,7 +179,7 @@ int plan_settle(struct bmoe_session *s, struct bmoe_error *err)
 
 static const char *place_name(enum bmoe_place place)
 {
-    static const char *const names[] = {"auto", "move", "copy", "none"};
+    static const char *const names[] = {"auto", "move", "copy", "frames"};
     return names[place];
 }
 
