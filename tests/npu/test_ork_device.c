@@ -2,7 +2,6 @@
  * misbehaves the ways the chip is known to. */
 #include <errno.h>
 #include <math.h>
-#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -437,83 +436,6 @@ static void test_domains(void **state)
     ork_device_close(d);
 }
 
-static void *worker(void *arg)
-{
-    run_one(arg, ORK_I8_I32, 33, 200, 300, NULL);
-    run_one(arg, ORK_F16_F32, 9, 64, 96, NULL);
-    return NULL;
-}
-
-static void test_threads(void **state)
-{
-    struct ork_device *d = open_sim(NULL, false);
-    pthread_t threads[4];
-
-    (void)state;
-    for (size_t i = 0; i < 4; i++)
-        assert_int_equal(pthread_create(&threads[i], NULL, worker, d), 0);
-    for (size_t i = 0; i < 4; i++)
-        pthread_join(threads[i], NULL);
-    ork_device_close(d);
-}
-
-static void test_many_in_flight(void **state)
-{
-    enum { JOBS = 400 };
-    struct ork_device *d = open_sim("kernel=vendor", false);
-    static struct ork_fence *fences[JOBS];
-    static int32_t c[JOBS][4 * 96];
-    struct ork_matmul call;
-    struct ork_weight *w;
-    struct product p;
-
-    (void)state;
-    product_make(&p, ORK_I8_I32, 4, 96, 64, 127, 5);
-    w = product_weight(&p, d, NULL);
-    call = product_call(&p, w);
-    for (size_t i = 0; i < JOBS; i++) {
-        call.c = c[i];
-        assert_int_equal(ork_matmul_submit(d, &call, 1, &fences[i], NULL), 0);
-    }
-    for (size_t i = JOBS; i-- > 0;) {
-        assert_int_equal(ork_fence_wait(fences[i], -1, NULL), 0);
-        assert_memory_equal(c[i], p.want, sizeof(c[i]));
-    }
-    ork_weight_destroy(w);
-    product_free(&p);
-    ork_device_close(d);
-}
-
-/* More jobs than the transport holds: refused, nothing lost. */
-static void test_too_many_in_flight(void **state)
-{
-    enum { MOST = 5000 };
-    struct ork_device *d = open_sim("kernel=vendor,cores=1,threads=0", false);
-    struct ork_fence **fences = calloc(MOST, sizeof(*fences));
-    struct ork_matmul call;
-    struct ork_weight *w;
-    struct product p;
-    int rc = 0, n = 0;
-
-    (void)state;
-    product_make(&p, ORK_I8_I32, 1, 32, 32, 127, 5);
-    w = product_weight(&p, d, NULL);
-    call = product_call(&p, w);
-    while (n < MOST && rc == 0) {
-        rc = ork_matmul_submit(d, &call, 1, &fences[n], NULL);
-        n += rc == 0;
-    }
-    assert_int_equal(rc, -EAGAIN);
-    for (int i = 0; i < n; i++)
-        assert_int_equal(ork_fence_wait(fences[i], -1, NULL), 0);
-    product_check(&p);
-    assert_int_equal(ork_matmul_run(d, &call, 1, NULL), 0);
-    ork_weight_destroy(w);
-    product_free(&p);
-    free(fences);
-    ork_device_close(d);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -529,9 +451,6 @@ int main(void)
         cmocka_unit_test(test_verify_mode),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_domains),
-        cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_many_in_flight),
-        cmocka_unit_test(test_too_many_in_flight),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -190,7 +190,7 @@ struct ork_matmul {
     const struct ork_weight *weight; /* borrowed until the fence is waited for */
     const struct ork_input *input;   /* packed, or NULL: pack `a` now */
     const void *a;                   /* M x K host elements; only without input; not kept */
-    uint32_t m;                      /* rows; with input at most what it holds */
+    uint32_t m;                      /* rows; with input exactly those it holds */
     void *c;                         /* M x c_stride of the host output element; written by wait */
     size_t c_stride;                 /* elements between rows; 0 = N */
     /* Integer types: when b_scale is set, c is float: c = a_scale[m] * b_scale[n] * sum. */

@@ -1,5 +1,5 @@
 /* ork-bench: matmuls of the shapes in a file, timed; on the simulator also what the time model
- * says they take on silicon. And what the host's own share costs: packing, read-back, rotation. */
+ * says they take on silicon. What the host's own share costs is in bench_host.c. */
 #include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
@@ -7,12 +7,12 @@
 #include <string.h>
 #include <time.h>
 
-#include "fused.h"
+#include "bench_host.h"
 #include "tool.h"
 
 static const char help[] =
     "usage: ork-bench [options] [FILE]\n"
-    "       ork-bench --fwht\n"
+    "       ork-bench --fwht | --host\n"
     "\n"
     "FILE has one shape a line: TYPE M N K [BATCH [K_SLICE]], # starts a comment; - is standard\n"
     "input; without FILE a built-in list runs. TYPE is i8, i4, f16, f16h, i4:stride2, i4:bchain "
@@ -25,6 +25,7 @@ static const char help[] =
     "  --repeat N        runs of each shape, the fastest is printed (default 3)\n"
     "  --csv             comma-separated values\n"
     "  --fwht            only the cost of the fused rotation and quantisation per row\n"
+    "  --host            only the rates of packing and read-back, and what a plan costs\n"
     "  --help            this text\n"
     "\n"
     "wall ms: whole call as the host sees it (on the simulator: of the simulation). device ms: "
@@ -39,6 +40,7 @@ struct settings {
     uint32_t repeat;
     bool csv;
     bool fwht;
+    bool host;
 };
 
 struct shape {
@@ -122,6 +124,9 @@ static void subtract(struct ork_stats *a, const struct ork_stats *b)
     a->predicted_us -= b->predicted_us;
 }
 
+#define MOST_OPERAND_BYTES (UINT64_C(4) << 30)
+#define STRIPE_ROWS        64u
+
 struct run {
     struct ork_device *device;
     struct ork_weight **weights;
@@ -141,39 +146,83 @@ static void fill(uint8_t *p, size_t bytes, enum ork_type type)
     }
 }
 
-static int prepare(struct run *r, const struct shape *p, struct ork_error *error)
+static size_t element_bytes(const struct shape *p)
+{
+    return p->type == ORK_F16_F32 || p->type == ORK_F16_F16 ? 2 : 1;
+}
+
+/* Weights come first: the library refuses by name what the chip cannot hold. */
+static int make_weights(struct run *r, const struct shape *p, struct ork_error *error)
 {
     const struct ork_weight_options options = {
         .size = sizeof(options), .k_slice = p->k_slice, .i4_mode = p->mode};
-    const size_t width = p->type == ORK_F16_F32 || p->type == ORK_F16_F16 ? 2 : 1;
-    const size_t b_bytes = (size_t)p->n * p->k * width;
-    const size_t c_bytes = (size_t)p->m * p->n * 4;
-    uint8_t *b = malloc(b_bytes);
     int rc = 0;
 
     r->weights = calloc(p->batch, sizeof(*r->weights));
-    r->batch = calloc(p->batch, sizeof(*r->batch));
-    r->a = malloc((size_t)p->m * p->k * width);
-    r->c = malloc(c_bytes * p->batch);
-    if (!b || !r->weights || !r->batch || !r->a || !r->c) {
-        snprintf(error->text, sizeof(error->text), "no memory for the operands");
-        free(b);
+    if (!r->weights) {
+        snprintf(error->text, sizeof(error->text), "no memory for %u weights", p->batch);
         return -ENOMEM;
     }
-    fill(b, b_bytes, p->type);
-    fill(r->a, (size_t)p->m * p->k * width, p->type);
-    for (uint32_t i = 0; i < p->batch && rc >= 0; i++) {
+    for (uint32_t i = 0; i < p->batch && rc >= 0; i++)
         rc = ork_weight_create(r->device, p->type, p->n, p->k, &options, &r->weights[i], error);
-        if (rc >= 0)
-            rc = ork_weight_pack(r->weights[i], 0, p->n, b);
+    return rc;
+}
+
+/* A, C and the batch. Dimensions are below 2^22 and the batch at most 1024: no product here
+ * overflows, but a file may ask for more memory than the machine has. */
+static int make_operands(struct run *r, const struct shape *p, struct ork_error *error)
+{
+    const size_t a_bytes = (size_t)p->m * p->k * element_bytes(p);
+    const size_t c_bytes = (size_t)p->m * p->n * 4;
+
+    if (a_bytes + c_bytes * p->batch > MOST_OPERAND_BYTES) {
+        snprintf(error->text, sizeof(error->text), "its operands take %.1f GiB, more than %.0f",
+                 (double)(a_bytes + c_bytes * p->batch) / 0x1p30, MOST_OPERAND_BYTES / 0x1p30);
+        return -EFBIG;
+    }
+    r->batch = calloc(p->batch, sizeof(*r->batch));
+    r->a = malloc(a_bytes);
+    r->c = malloc(c_bytes * p->batch);
+    if (!r->batch || !r->a || !r->c) {
+        snprintf(error->text, sizeof(error->text), "no memory for the operands");
+        return -ENOMEM;
+    }
+    fill(r->a, a_bytes, p->type);
+    for (uint32_t i = 0; i < p->batch; i++)
         r->batch[i] = (struct ork_matmul){.size = sizeof(r->batch[i]),
                                           .weight = r->weights[i],
                                           .a = r->a,
                                           .m = p->m,
                                           .c = r->c + c_bytes * i};
-    }
+    return 0;
+}
+
+/* A stripe of rows at a time: B as a whole may be larger than what is free. */
+static int pack_weights(struct run *r, const struct shape *p, struct ork_error *error)
+{
+    const size_t row_bytes = p->k * element_bytes(p);
+    uint8_t *b = malloc(row_bytes * STRIPE_ROWS);
+    int rc = b ? 0 : -ENOMEM;
+
+    if (b)
+        fill(b, row_bytes * STRIPE_ROWS, p->type);
+    for (uint32_t i = 0; i < p->batch; i++)
+        for (uint32_t n = 0; n < p->n && rc >= 0; n += STRIPE_ROWS)
+            rc = ork_weight_pack(r->weights[i], n, p->n - n < STRIPE_ROWS ? p->n - n : STRIPE_ROWS,
+                                 b);
     free(b);
+    if (rc < 0)
+        snprintf(error->text, sizeof(error->text), "the weights could not be packed: %s",
+                 strerror(-rc));
     return rc;
+}
+
+static int prepare(struct run *r, const struct shape *p, struct ork_error *error)
+{
+    int rc = make_weights(r, p, error);
+
+    rc = rc < 0 ? rc : make_operands(r, p, error);
+    return rc < 0 ? rc : pack_weights(r, p, error);
 }
 
 static void release(struct run *r, const struct shape *p)
@@ -217,25 +266,34 @@ static int bench_shape(const struct settings *s, struct ork_device *device, cons
     return 0;
 }
 
+/* Lines of any length; one with a NUL byte is not text. */
 static int bench_lines(const struct settings *s, struct ork_device *device, FILE *f)
 {
-    char line[256];
-    int number = 0, failed = 0;
+    char *line = NULL;
+    size_t room = 0;
+    ssize_t length;
+    int number = 0, status = 0;
 
     print_head(s->csv);
-    while (fgets(line, sizeof(line), f)) {
+    while (status != 2 && (length = getline(&line, &room, f)) >= 0) {
+        const bool text = strlen(line) == (size_t)length;
         struct shape shape;
-        int rc = parse_shape(line, &shape);
+        int rc = text ? parse_shape(line, &shape) : -1;
 
         number++;
         if (rc < 0) {
             fprintf(stderr, "ork-bench: line %d is not TYPE M N K [BATCH [K_SLICE]]\n", number);
-            return 2;
+            status = 2;
+        } else if (rc) {
+            status |= bench_shape(s, device, &shape);
         }
-        if (rc)
-            failed |= bench_shape(s, device, &shape);
     }
-    return failed;
+    if (ferror(f)) {
+        fprintf(stderr, "ork-bench: %s: %s\n", s->file ? s->file : "shapes", strerror(errno));
+        status = 1;
+    }
+    free(line);
+    return status;
 }
 
 static int bench_device(struct settings *s)
@@ -252,7 +310,7 @@ static int bench_device(struct settings *s)
     }
     if (rc < 0) {
         fprintf(stderr, "ork-bench: %s\n", error.text);
-        return 1;
+        return rc == -EINVAL ? 2 : 1;
     }
     if (!s->file)
         f = fmemopen((void *)(uintptr_t)builtin, sizeof(builtin) - 1, "r");
@@ -269,44 +327,14 @@ static int bench_device(struct settings *s)
     return rc;
 }
 
-/* Fastest of several rounds of 100 rows, in microseconds per row. */
-static double fused_us(const struct ork_kernels *k, bool rotate, uint32_t width, float *row,
-                       float *scratch, int8_t *codes)
+/* -1; getopt has already told of what it does not know itself. */
+static int bad_value(int c)
 {
-    const struct ork_quantise how = {
-        .size = sizeof(how), .norm = row + width, .eps = 1e-6f, .rotate = rotate};
-    double best = 0;
-
-    for (int round = 0; round < 20; round++) {
-        const double start = now_us();
-        double us;
-
-        for (int i = 0; i < 100; i++)
-            ork_fused_codes(k, &how, 127, row, width, scratch, codes);
-        us = (now_us() - start) / 100;
-        best = !round || us < best ? us : best;
-    }
-    return best;
-}
-
-static int bench_fwht(void)
-{
-    const struct ork_kernels *tables[] = {ork_kernels_scalar(), ork_kernels_avx2(),
-                                          ork_kernels_avx512(), ork_kernels_neon()};
-    static float row[2 * 8192], scratch[8192];
-    static int8_t codes[8192];
-
-    for (size_t i = 0; i < sizeof(row) / sizeof(row[0]); i++)
-        row[i] = (float)((i * 7919) % 1000) / 500 - 1;
-    printf("%-8s %6s %6s %18s %18s\n", "kernels", "K", "block", "quantise us/row",
-           "+ rotation us/row");
-    for (size_t t = 0; t < 4; t++) {
-        for (uint32_t k = 512; tables[t] && k <= 8192; k *= 2)
-            printf("%-8s %6u %6u %18.2f %18.2f\n", tables[t]->name, k, ork_fwht_block(k),
-                   fused_us(tables[t], false, k, row, scratch, codes),
-                   fused_us(tables[t], true, k, row, scratch, codes));
-    }
-    return 0;
+    if (c == 'c')
+        fprintf(stderr, "ork-bench: --cores takes 1 to 3, not \"%s\"\n", optarg);
+    else if (c == 'r')
+        fprintf(stderr, "ork-bench: --repeat takes 1 to 1000000, not \"%s\"\n", optarg);
+    return -1;
 }
 
 static int parse(int argc, char **argv, struct settings *s)
@@ -317,6 +345,7 @@ static int parse(int argc, char **argv, struct settings *s)
                                             {"repeat", required_argument, NULL, 'r'},
                                             {"csv", no_argument, NULL, 'v'},
                                             {"fwht", no_argument, NULL, 'f'},
+                                            {"host", no_argument, NULL, 'o'},
                                             {"help", no_argument, NULL, 'h'},
                                             {NULL, 0, NULL, 0}};
     int c;
@@ -334,23 +363,34 @@ static int parse(int argc, char **argv, struct settings *s)
             s->csv = true;
         else if (c == 'f')
             s->fwht = true;
+        else if (c == 'o')
+            s->host = true;
         else
-            return c == 'h' ? 1 : -1;
+            return c == 'h' ? 1 : bad_value(c);
     }
-    if (optind + 1 < argc)
+    if (optind + 1 < argc) {
+        fprintf(stderr, "ork-bench: one file, not also %s\n", argv[optind + 1]);
         return -1;
-    s->file = argv[optind];
+    }
+    if (optind < argc)
+        s->file = argv[optind];
     return 0;
 }
 
 int main(int argc, char **argv)
 {
     struct settings s = {.open = {.size = sizeof(s.open)}, .repeat = 3};
-    int parsed = parse(argc, argv, &s);
+    int parsed = parse(argc, argv, &s), status;
 
     if (parsed) {
         fputs(help, parsed > 0 ? stdout : stderr);
-        return parsed > 0 ? 0 : 2;
+        return tool_finish("ork-bench", parsed > 0 ? 0 : 2);
     }
-    return s.fwht ? bench_fwht() : bench_device(&s);
+    if (s.fwht)
+        status = bench_fwht();
+    else if (s.host)
+        status = bench_host();
+    else
+        status = bench_device(&s);
+    return tool_finish("ork-bench", status);
 }

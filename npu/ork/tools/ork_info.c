@@ -76,18 +76,21 @@ static void print_absent(const struct settings *s, const char *name, const struc
         printf("%s: %s\n", name, error->text);
         return;
     }
-    printf("{\"transport\":\"%s\",\"error\":", name);
+    printf("{\"transport\":");
+    tool_json_string(name);
+    printf(",\"error\":");
     tool_json_string(error->text);
     printf("}\n");
 }
 
-/* 1: shown and fine, 0: not there, -1: there and not right. */
-static int show(const struct settings *s, const char *name)
+enum shown { SHOWN_RIGHT, SHOWN_ABSENT, SHOWN_WRONG, SHOWN_MISUSE };
+
+static enum shown show(const struct settings *s, const char *name)
 {
     const struct ork_open_options options = {
         .size = sizeof(options),
         .transport = name,
-        .sim_options = !strcmp(name, "sim") ? s->sim : NULL,
+        .sim_options = s->transport || !strcmp(name, "sim") ? s->sim : NULL,
         .skip_selftest = !s->selftest,
     };
     struct ork_error error = {0, ""};
@@ -95,9 +98,13 @@ static int show(const struct settings *s, const char *name)
     struct ork_caps caps;
     int rc = ork_device_open(&options, &device, &error);
 
+    if (rc == -EINVAL) {
+        fprintf(stderr, "ork-info: %s\n", error.text);
+        return SHOWN_MISUSE;
+    }
     if (rc < 0) {
         print_absent(s, name, &error);
-        return rc == -ENODEV ? 0 : -1;
+        return rc == -ENODEV ? SHOWN_ABSENT : SHOWN_WRONG;
     }
     ork_device_caps(device, &caps);
     if (s->json)
@@ -105,7 +112,7 @@ static int show(const struct settings *s, const char *name)
     else
         print_text(&caps, s->selftest);
     ork_device_close(device);
-    return caps.selftest_i8 && caps.selftest_i4 && caps.selftest_f16 ? 1 : -1;
+    return caps.selftest_i8 && caps.selftest_i4 && caps.selftest_f16 ? SHOWN_RIGHT : SHOWN_WRONG;
 }
 
 static int parse(int argc, char **argv, struct settings *s)
@@ -137,23 +144,38 @@ static int parse(int argc, char **argv, struct settings *s)
     return optind < argc ? -1 : 0;
 }
 
-int main(int argc, char **argv)
+/* The exit status: 0 all that is here is right (asked for by name: it is here and right). */
+static int show_all(const struct settings *s)
 {
     static const char *const names[] = {"vendor", "mainline", "sim"};
+    int status = 0;
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        const enum shown shown = show(s, names[i]);
+
+        if (shown == SHOWN_MISUSE)
+            return 2;
+        if (shown == SHOWN_WRONG)
+            status = 1;
+    }
+    return status;
+}
+
+int main(int argc, char **argv)
+{
     struct settings s = {0};
-    int parsed = parse(argc, argv, &s), wrong = 0, shown = 0;
+    int parsed = parse(argc, argv, &s), status;
 
     if (parsed) {
         fputs(help, parsed > 0 ? stdout : stderr);
-        return parsed > 0 ? 0 : 2;
+        return tool_finish("ork-info", parsed > 0 ? 0 : 2);
     }
     if (s.transport) {
-        shown = show(&s, s.transport);
-        return shown == 1 ? 0 : 1;
+        const enum shown shown = show(&s, s.transport);
+
+        status = shown == SHOWN_RIGHT ? 0 : shown == SHOWN_MISUSE ? 2 : 1;
+    } else {
+        status = show_all(&s);
     }
-    for (size_t i = 0; i < 3; i++) {
-        shown = show(&s, names[i]);
-        wrong |= shown < 0;
-    }
-    return wrong;
+    return tool_finish("ork-info", status);
 }

@@ -57,7 +57,7 @@ static uint64_t word_at(const unsigned char *p)
 static int dump_file(const char *name)
 {
     enum { WORDS = 65536 };
-    static unsigned char bytes[WORDS * 8];
+    static unsigned char bytes[WORDS * 8 + 1]; /* one more tells that there is more */
     static uint64_t words[WORDS];
     FILE *f = strcmp(name, "-") ? fopen(name, "rb") : stdin;
     size_t n;
@@ -67,8 +67,12 @@ static int dump_file(const char *name)
         return 1;
     }
     n = fread(bytes, 1, sizeof(bytes), f);
-    if (ferror(f) || n % 8 || !feof(f)) {
-        fprintf(stderr, "ork-regdump: %s is not a list of at most %d 8-byte words\n", name, WORDS);
+    if (ferror(f) || n % 8 || n > sizeof(words)) {
+        if (ferror(f))
+            fprintf(stderr, "ork-regdump: %s: %s\n", name, strerror(errno));
+        else
+            fprintf(stderr, "ork-regdump: %s is not a list of at most %d 8-byte words\n", name,
+                    WORDS);
         fclose(f);
         return 1;
     }
@@ -140,18 +144,26 @@ static int parse(int argc, char **argv, struct settings *s)
 
         if (c == 'h')
             return 1;
-        if (c == '?' || (number && !tool_number(optarg, 1, UINT32_MAX, number)))
+        if (c == '?')
             return -1;
+        if (number && !tool_number(optarg, 1, UINT32_MAX, number)) {
+            fprintf(stderr, "ork-regdump: --%c takes a number from 1, not \"%s\"\n", c, optarg);
+            return -1;
+        }
         if (c == 't')
             s->type = optarg;
         if (c == 'r')
             s->no_rdma = true;
     }
-    if (optind + 1 == argc)
+    if (optind < argc)
         s->file = argv[optind];
-    if (s->type ? s->file || !s->m || !s->n || !s->k : !s->file)
-        return -1;
-    return 0;
+    if (optind + 1 < argc)
+        fprintf(stderr, "ork-regdump: one file, not also %s\n", argv[optind + 1]);
+    else if (s->type ? s->file || !s->m || !s->n || !s->k : !s->file || s->m || s->n || s->k)
+        fprintf(stderr, "ork-regdump: either FILE or all of --type, --m, --n and --k\n");
+    else
+        return 0;
+    return -1;
 }
 
 int main(int argc, char **argv)
@@ -161,7 +173,7 @@ int main(int argc, char **argv)
 
     if (parsed) {
         fputs(help, parsed > 0 ? stdout : stderr);
-        return parsed > 0 ? 0 : 2;
+        return tool_finish("ork-regdump", parsed > 0 ? 0 : 2);
     }
-    return s.file ? dump_file(s.file) : dump_shape(&s);
+    return tool_finish("ork-regdump", s.file ? dump_file(s.file) : dump_shape(&s));
 }

@@ -74,3 +74,14 @@ void tool_json_string(const char *s)
     }
     putchar('"');
 }
+
+int tool_finish(const char *tool, int status)
+{
+    const bool lost = ferror(stdout);
+
+    if (!fflush(stdout) && !lost)
+        return status;
+    fprintf(stderr, "%s: the output could not be written: %s\n", tool,
+            errno ? strerror(errno) : "an earlier write failed");
+    return status ? status : 1;
+}

@@ -1,4 +1,5 @@
-/* What the three tools share: parsing numbers and type names, opening a device by options. */
+/* What the three tools share: parsing numbers and type names, words for verdicts, closing stdout.
+ */
 #ifndef ORK_TOOL_H
 #define ORK_TOOL_H
 
@@ -19,5 +20,9 @@ const char *tool_verdict(int verdict);
 
 /* Bytes of s as a JSON string to stdout. */
 void tool_json_string(const char *s);
+
+/* The tool's last call: status, or 1 (and a sentence on stderr) when not all of the output could
+ * be written. */
+int tool_finish(const char *tool, int status);
 
 #endif
