@@ -51,7 +51,8 @@ enum ork_type {
     ORK_N_TYPES,
 };
 
-/* How int4 rows are laid out. Dense is the fast path; the others exist for comparison. */
+/* How int4 rows are laid out. Dense is the fast path; the others exist for comparison. BCHAIN and
+ * ROWS are refused unless selftest_m1 is 1: they rest on what it proves. */
 enum ork_i4_mode {
     ORK_I4_DENSE,   /* cube, every row useful [silicon, bit-exact] */
     ORK_I4_STRIDE2, /* 2H rows programmed, row m at physical row 2m, 0x405c = 0 [wiki] */

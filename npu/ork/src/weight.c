@@ -71,6 +71,21 @@ int ork_weight_create_planned(struct ork_device *device, enum ork_type type, uin
     return 0;
 }
 
+/* The layouts with single rows step backwards from cell to cell, as one-row programs do: where the
+ * self test has not seen that work, their products would be silently wrong. */
+static int check_mode(const struct ork_plan_options *plan, const struct ork_caps *caps,
+                      struct ork_error *error)
+{
+    const bool single_rows = plan->i4_mode == ORK_I4_BCHAIN || plan->i4_mode == ORK_I4_ROWS;
+
+    if (single_rows && caps->selftest_m1 != 1)
+        return ork_fail(error, -EOPNOTSUPP,
+                        "This int4 mode needs negative surface strides, which the self test %s on "
+                        "this device; use ORK_I4_DENSE.",
+                        caps->selftest_m1 ? "has not tried" : "found wrong");
+    return 0;
+}
+
 int ork_weight_create(struct ork_device *device, enum ork_type type, uint32_t n, uint32_t k,
                       const struct ork_weight_options *options, struct ork_weight **out,
                       struct ork_error *error)
@@ -82,6 +97,9 @@ int ork_weight_create(struct ork_device *device, enum ork_type type, uint32_t n,
     if (rc < 0)
         return rc;
     ork_device_caps(device, &caps);
+    rc = check_mode(&plan, &caps, error);
+    if (rc < 0)
+        return rc;
     plan.n_cores = device->n_cores;
     plan.m_multiple = caps.m_multiple;
     return ork_weight_create_planned(device, type, n, k, &plan, options ? options->domain : 0, out,

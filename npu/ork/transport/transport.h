@@ -9,7 +9,8 @@
  * Threads. bo_create, bo_destroy and submit may be called from any thread; the implementation
  * locks. bo_sync may run concurrently, also on one bo where the ranges do not overlap. One thread
  * waits for one ticket; any number of tickets may be outstanding up to info.max_jobs, beyond that
- * submit blocks or returns -EAGAIN. Jobs on one core finish in the order submitted; jobs on different cores overlap.
+ * submit blocks or returns -EAGAIN. Jobs on one core finish in the order submitted; jobs on
+ * different cores overlap.
  *
  * Errors are negative errno. A transport never prints, exits, or retries a failed job. */
 #ifndef ORK_TRANSPORT_H
