@@ -1,8 +1,8 @@
 # The simulator, the transports and the time model.
 ork_test(test_sim_programs sim_hand.c)
 ork_test(test_sim_hazards sim_hand.c)
-ork_test(test_transport_vendor recording_os.c)
-ork_test(test_transport_mainline recording_os.c)
+ork_test(test_transport_vendor recorded_jobs.c recording_os.c)
+ork_test(test_transport_mainline recorded_jobs.c recording_os.c)
 ork_test(test_transport_sim sim_hand.c)
 ork_test(test_timemodel_anchors)
 if(NOT BMOE_FUZZ)

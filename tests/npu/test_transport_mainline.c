@@ -9,7 +9,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "recording_os.h"
+#include "recorded_jobs.h"
 #include "transport/kernel_open.h"
 #include "transport/rocket_uapi.h"
 
@@ -61,14 +61,6 @@ static void expect_open(struct recording *rec)
     recording_version(rec, FD, "rocket");
     expect_create(rec, FD, PAGE, 1, 0);
     expect_gone(rec, FD, PAGE, 1);
-}
-
-static void close_and_judge(struct recording *rec, struct ork_transport *t)
-{
-    t->ops->close(t);
-    if (recording_verdict(rec))
-        fail_msg("%s", recording_verdict(rec));
-    recording_fini(rec);
 }
 
 static void test_buffers(void **state)
@@ -123,7 +115,7 @@ static void test_buffers(void **state)
     assert_int_equal(t->ops->bo_create(t, 100, ORK_BO_CACHED, 8, &far), -EINVAL);
     assert_int_equal(t->ops->bo_create(t, UINT64_C(1) << 32, ORK_BO_CACHED, 0, &far), -ENOMEM);
     t->ops->bo_destroy(t, &bo);
-    close_and_judge(&rec, t);
+    recording_close_transport(&rec, t);
 }
 
 /* The submit of two programs with one read and one written buffer, pointers followed. */
@@ -141,15 +133,6 @@ static bool is_the_job(const void *argument)
            tasks[1].regcmd_count == 130;
 }
 
-struct jobs {
-    struct recording rec;
-    struct ork_transport *t;
-    struct ork_bo commands, output;
-    const struct ork_bo *reads[1], *writes[1];
-    struct ork_program_ref programs[2];
-    struct ork_job job;
-};
-
 static void jobs_script(struct jobs *j)
 {
     recording_init(&j->rec);
@@ -166,24 +149,8 @@ static void jobs_open(struct jobs *j)
     assert_int_equal(mainline_open(&j->rec.os, &j->t, NULL), 0);
     assert_int_equal(j->t->ops->bo_create(j->t, PAGE, ORK_BO_WRITE_COMBINE, 0, &j->commands), 0);
     assert_int_equal(j->t->ops->bo_create(j->t, PAGE, ORK_BO_CACHED, 0, &j->output), 0);
-    j->reads[0] = &j->commands;
-    j->writes[0] = &j->output;
-    j->programs[0] = (struct ork_program_ref){IOVA, 112};
-    j->programs[1] = (struct ork_program_ref){IOVA + 1024, 130};
-    j->job = (struct ork_job){.size = sizeof j->job,
-                              .programs = j->programs,
-                              .n_programs = 2,
-                              .reads = j->reads,
-                              .n_reads = 1,
-                              .writes = j->writes,
-                              .n_writes = 1};
-}
-
-static void jobs_close(struct jobs *j)
-{
-    j->t->ops->bo_destroy(j->t, &j->commands);
-    j->t->ops->bo_destroy(j->t, &j->output);
-    close_and_judge(&j->rec, j->t);
+    jobs_fill(j, 0, IOVA, 1024);
+    j->programs[1].n_entries = 130;
 }
 
 static void expect_submit(struct jobs *j, int result)
@@ -273,19 +240,7 @@ static void test_close_waits(void **state)
     jobs_close(&j);
 }
 
-static void expect_refusal(struct recording *rec, int want, const char *says)
-{
-    struct ork_error error = {0};
-    struct ork_transport *t = NULL;
-    assert_int_equal(mainline_open(&rec->os, &t, &error), want);
-    assert_null(t);
-    if (!strstr(error.text, says))
-        fail_msg("\"%s\" does not say \"%s\"", error.text, says);
-    if (recording_verdict(rec))
-        fail_msg("%s", recording_verdict(rec));
-    recording_fini(rec);
-}
-
+/* Opening: the sentence tells what is wrong and the way out. */
 static void test_open_refusals(void **state)
 {
     static const char other_chip[] = "vendor,board\0rockchip,rk3576";
@@ -293,11 +248,11 @@ static void test_open_refusals(void **state)
     struct recording rec;
     (void)state;
     recording_init(&rec);
-    expect_refusal(&rec, -ENODEV, "rocket");
+    recording_refuse(&rec, mainline_open, -ENODEV, "rocket");
 
     recording_init(&rec);
     recording_open(&rec, "/dev/accel/accel0", -EPERM);
-    expect_refusal(&rec, -EPERM, "group");
+    recording_refuse(&rec, mainline_open, -EPERM, "group");
 
     recording_init(&rec);
     rec.compatible = other_chip;
@@ -305,7 +260,7 @@ static void test_open_refusals(void **state)
     recording_open(&rec, "/dev/accel/accel0", FD);
     recording_version(&rec, FD, "rocket");
     recording_close(&rec, FD);
-    expect_refusal(&rec, -EOPNOTSUPP, "another chip");
+    recording_refuse(&rec, mainline_open, -EOPNOTSUPP, "another chip");
 
     recording_init(&rec);
     rec.memlock = 8 << 20;
@@ -313,7 +268,7 @@ static void test_open_refusals(void **state)
     recording_version(&rec, FD, "rocket");
     EXPECT(&rec, FD, ROCKET_REQUEST_CREATE_BO, want, NULL, -ENOMEM);
     recording_close(&rec, FD);
-    expect_refusal(&rec, -ENOMEM, "RLIMIT_MEMLOCK is 8192 KiB");
+    recording_refuse(&rec, mainline_open, -ENOMEM, "RLIMIT_MEMLOCK is 8192 KiB");
 }
 
 /* This machine has neither device: the real calls say so. */

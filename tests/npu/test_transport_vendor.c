@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "recording_os.h"
+#include "recorded_jobs.h"
 #include "transport/kernel_open.h"
 #include "transport/rknpu_uapi.h"
 
@@ -97,14 +97,6 @@ static void expect_bo_gone(struct recording *rec, uint32_t handle)
     expect_destroy(rec, handle);
 }
 
-static void close_and_judge(struct recording *rec, struct ork_transport *t)
-{
-    t->ops->close(t);
-    if (recording_verdict(rec))
-        fail_msg("%s", recording_verdict(rec));
-    recording_fini(rec);
-}
-
 static void test_open_and_info(void **state)
 {
     struct recording rec;
@@ -123,7 +115,7 @@ static void test_open_and_info(void **state)
     assert_int_equal(info.n_domains, 16);
     assert_int_equal(info.max_programs, 4095);
     assert_int_equal(info.chain, ORK_CHAIN_REQUIRED);
-    close_and_judge(&rec, t);
+    recording_close_transport(&rec, t);
 }
 
 /* Buffers: rounded to pages, zeroed, cleaned, synced by range, destroyed by handle and object. */
@@ -154,7 +146,7 @@ static void test_buffers(void **state)
     assert_int_equal(t->ops->bo_create(t, 4096, 0, 16, &bo), -EINVAL);
     assert_int_equal(t->ops->bo_create(t, 0, 0, 0, &bo), -EINVAL);
     assert_int_equal(t->ops->bo_create(t, UINT64_C(1) << 32, 0, 0, &bo), -ENOMEM);
-    close_and_judge(&rec, t);
+    recording_close_transport(&rec, t);
 }
 
 /* Buffers the kernel gave and we cannot use: each is given back. */
@@ -194,7 +186,7 @@ static void test_bad_buffers(void **state)
     assert_int_equal(t->ops->bo_create(t, 8192, 0, 0, &bo), -ENOMEM);
     assert_int_equal(t->ops->bo_create(t, 8192, 0, 0, &bo), -EINVAL);
     assert_int_equal(t->ops->bo_create(t, 8192, 0, 0, &bo), -EAGAIN);
-    close_and_judge(&rec, t);
+    recording_close_transport(&rec, t);
 }
 
 static struct rknpu_submit submit_want(unsigned core, uint32_t n, uint32_t domain)
@@ -208,16 +200,6 @@ static struct rknpu_submit submit_want(unsigned core, uint32_t n, uint32_t domai
                                  .fence_fd = -1,
                                  .subcore_task = {{0, n}, {0, n}, {0, n}}};
 }
-
-/* What a test of jobs needs: one command buffer (cleaned before each job) and one output. */
-struct jobs {
-    struct recording rec;
-    struct ork_transport *t;
-    struct ork_bo commands, output;
-    const struct ork_bo *reads[1], *writes[1];
-    struct ork_program_ref programs[2];
-    struct ork_job job;
-};
 
 static void jobs_script(struct jobs *j)
 {
@@ -245,20 +227,9 @@ static void jobs_open(struct jobs *j)
     assert_int_equal(vendor_open(&j->rec.os, &j->t, NULL), 0);
     assert_int_equal(j->t->ops->bo_create(j->t, 8192, ORK_BO_WRITE_COMBINE, 1, &j->commands), 0);
     assert_int_equal(j->t->ops->bo_create(j->t, 8192, ORK_BO_CACHED, 1, &j->output), 0);
-    j->reads[0] = &j->commands;
-    j->writes[0] = &j->output;
-    j->programs[0] = (struct ork_program_ref){DATA_IOVA + 1024, 112};
-    j->programs[1] = (struct ork_program_ref){DATA_IOVA + 2048, 112};
-    j->job = (struct ork_job){.size = sizeof j->job,
-                              .programs = j->programs,
-                              .n_programs = 2,
-                              .core = 1,
-                              .chained = true,
-                              .reads = j->reads,
-                              .n_reads = 1,
-                              .writes = j->writes,
-                              .n_writes = 1,
-                              .timeout_ms = 250};
+    jobs_fill(j, 1, DATA_IOVA + 1024, 1024);
+    j->job.chained = true;
+    j->job.timeout_ms = 250;
 }
 
 static void jobs_run(struct jobs *j, struct ork_job_result *result)
@@ -267,13 +238,6 @@ static void jobs_run(struct jobs *j, struct ork_job_result *result)
     assert_int_equal(j->t->ops->submit(j->t, &j->job, &ticket), 0);
     assert_int_equal(j->t->ops->wait(j->t, ticket, -1, result), 0);
     assert_int_equal(j->t->ops->wait(j->t, ticket, -1, result), -ENOENT);
-}
-
-static void jobs_close(struct jobs *j)
-{
-    j->t->ops->bo_destroy(j->t, &j->commands);
-    j->t->ops->bo_destroy(j->t, &j->output);
-    close_and_judge(&j->rec, j->t);
 }
 
 static void test_job(void **state)
@@ -377,59 +341,46 @@ static void test_dead_after_timeouts(void **state)
     jobs_close(&j);
 }
 
-/* Opening: the sentence tells what is wrong and the way out. */
-static void expect_refusal(struct recording *rec, int want, const char *says)
+/* Up to the first buffer, which is refused. */
+static void expect_no_buffer(struct recording *rec, int err)
 {
-    struct ork_error error = {0};
-    struct ork_transport *t = NULL;
-    assert_int_equal(vendor_open(&rec->os, &t, &error), want);
-    assert_null(t);
-    assert_int_equal(error.code, want);
-    if (!strstr(error.text, says))
-        fail_msg("\"%s\" does not say \"%s\"", error.text, says);
-    if (recording_verdict(rec))
-        fail_msg("%s", recording_verdict(rec));
-    recording_fini(rec);
+    struct rknpu_mem_create want = {.flags = 0x40b, .size = TASKS_BYTES};
+    expect_find(rec);
+    expect_action(rec, RKNPU_ACTION_HW_VERSION, 0, -EINVAL);
+    expect_action(rec, RKNPU_ACTION_DRV_VERSION, 0, -EINVAL);
+    expect_action(rec, RKNPU_ACTION_GET_DOMAIN, 0, -EINVAL);
+    EXPECT(rec, RKNPU_REQUEST_MEM_CREATE, want, NULL, err);
+    recording_close(rec, FD);
 }
 
+/* Opening: the sentence tells what is wrong and the way out. */
 static void test_open_refusals(void **state)
 {
     static const char other_chip[] = "rockchip,rk3576-rknpu";
-    struct rknpu_mem_create want = {.flags = 0x40b, .size = TASKS_BYTES};
     struct recording rec;
     (void)state;
     recording_init(&rec);
-    expect_refusal(&rec, -ENODEV, "rknpu");
+    recording_refuse(&rec, vendor_open, -ENODEV, "rknpu");
 
     recording_init(&rec);
     recording_open(&rec, "/dev/dri/card1", -EACCES);
-    expect_refusal(&rec, -EACCES, "/dev/dri/card1");
+    recording_refuse(&rec, vendor_open, -EACCES, "/dev/dri/card1");
 
     recording_init(&rec);
     rec.compatible = other_chip;
     rec.compatible_bytes = sizeof other_chip;
     expect_find(&rec);
     recording_close(&rec, FD);
-    expect_refusal(&rec, -EOPNOTSUPP, "rk3576");
+    recording_refuse(&rec, vendor_open, -EOPNOTSUPP, "rk3576");
 
     recording_init(&rec);
     rec.memlock = 65536;
-    expect_find(&rec);
-    expect_action(&rec, RKNPU_ACTION_HW_VERSION, 0, -EINVAL);
-    expect_action(&rec, RKNPU_ACTION_DRV_VERSION, 0, -EINVAL);
-    expect_action(&rec, RKNPU_ACTION_GET_DOMAIN, 0, -EINVAL);
-    EXPECT(&rec, RKNPU_REQUEST_MEM_CREATE, want, NULL, -ENOMEM);
-    recording_close(&rec, FD);
-    expect_refusal(&rec, -ENOMEM, "RLIMIT_MEMLOCK is 64 KiB");
+    expect_no_buffer(&rec, -ENOMEM);
+    recording_refuse(&rec, vendor_open, -ENOMEM, "RLIMIT_MEMLOCK is 64 KiB");
 
     recording_init(&rec);
-    expect_find(&rec);
-    expect_action(&rec, RKNPU_ACTION_HW_VERSION, 0, -EINVAL);
-    expect_action(&rec, RKNPU_ACTION_DRV_VERSION, 0, -EINVAL);
-    expect_action(&rec, RKNPU_ACTION_GET_DOMAIN, 0, -EINVAL);
-    EXPECT(&rec, RKNPU_REQUEST_MEM_CREATE, want, NULL, -EACCES);
-    recording_close(&rec, FD);
-    expect_refusal(&rec, -EACCES, "may not allocate");
+    expect_no_buffer(&rec, -EACCES);
+    recording_refuse(&rec, vendor_open, -EACCES, "may not allocate");
 }
 
 int main(void)
