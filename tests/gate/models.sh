@@ -22,6 +22,8 @@ rm -f ./*.gguf made-by
         gemma4) options="--type-for token_embd.weight=F16" ;;
         lfm2moe) options="--type-for token_embd.weight=F16 --layers 4" ;;
         qwen35moe | nemotron_h_moe) options="--layers 4" ;;
+        qwen3moe) options="--layers 3" ;;
+        gpt-oss | deepseek2) options="--layers 2" ;;
         esac
         # shellcheck disable=SC2086 # words or none
         "$mkmodel" --arch "$arch" --type "$type" $options -o "$arch-$type.gguf" 2>notice ||
