@@ -3,6 +3,7 @@
 #   bmoe_ggml_headers        headers of ggml and llama only; defines BMOE_BACKENDS_DIR, and
 #                            BMOE_BACKENDS_SUBDIR, the same from the folder of the libraries
 #   bmoe_link_llama(target)  links an executable or a shared library with libllama and ggml
+#   bmoe_link_ggml_base(target)  links a plug-in with libggml-base, which whoever loads it has already
 #   bmoe_cmocka, bmoe_jansson
 #   BMOE_LLAMA_PRIVATE       true where libllama is not the system's (its programs carry an RPATH)
 #   BMOE_LLAMA_LOADER        the dynamic loader beside libllama, where it needs one of its own
@@ -143,6 +144,12 @@ function(bmoe_link_llama target)
       target_link_options(${target} PRIVATE -Wl,--dynamic-linker=${BMOE_LLAMA_LOADER})
     endif()
   endif()
+endfunction()
+
+function(bmoe_link_ggml_base target)
+  target_link_libraries(${target} PRIVATE bmoe_ggml_headers)
+  target_link_options(${target} PRIVATE
+    -Wl,--push-state,--no-as-needed ${ggml_base} -Wl,--pop-state -Wl,--allow-shlib-undefined)
 endfunction()
 
 # ---- cmocka and jansson -----------------------------------------------------------------------

@@ -1,0 +1,12 @@
+/* Which nodes of a graph are computed here. */
+#ifndef GGML_ORK_OP_SUPPORT_H
+#define GGML_ORK_OP_SUPPORT_H
+
+#include "plugin.h"
+
+/* A product whose types, shapes and strides we compute, wherever its weight lies. */
+bool op_support_shape(const struct ggml_tensor *op);
+/* Only says how bytes are to be read; there is nothing to do. */
+bool op_support_is_nothing(const struct ggml_tensor *op);
+
+#endif

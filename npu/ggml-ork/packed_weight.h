@@ -1,0 +1,47 @@
+/* A weight tensor as the NPU reads it: int8 codes in device memory, a scale per output channel.
+ *
+ * A tensor of [K, N, E] holds E matrices (experts) of N rows of K; each is one ork_weight. Rows are
+ * coded one by one, so any range of whole rows can be set at any time and in any order: a tensor at
+ * once, or expert by expert. Different experts may be set by different threads.
+ *
+ * Invariant: torn, or every row's codes and scale come from the last bytes set for that row. */
+#ifndef GGML_ORK_PACKED_WEIGHT_H
+#define GGML_ORK_PACKED_WEIGHT_H
+
+#include <stdatomic.h>
+
+#include "ggml_backend_abi.h"
+#include "ork.h"
+
+struct packed_weight {
+    enum ggml_type type; /* of the bytes that are set and got */
+    uint32_t n;
+    uint32_t k;
+    uint32_t n_matrices;
+    size_t row_bytes;
+    struct ork_weight **matrices; /* n_matrices, owned */
+    float *scales;                /* n_matrices x n */
+    atomic_bool torn;             /* part of a row was set alone, which cannot be coded */
+};
+
+/* Whether a tensor of this type and shape can be packed (its strides must be those of a new one).
+ */
+bool packed_weight_fits(const struct ggml_tensor *tensor);
+/* Device memory and scales that it takes; 0 = cannot be packed. */
+size_t packed_weight_bytes(const struct ggml_tensor *tensor);
+
+/* All zeros until set. The tensor gives type and shape only. */
+int packed_weight_create(struct ork_device *npu, const struct ggml_tensor *tensor,
+                         struct packed_weight **out, struct ork_error *error);
+void packed_weight_destroy(struct packed_weight *weight);
+
+/* Codes bytes [offset, offset + bytes) of the tensor. -EINVAL and torn when they are not whole
+ * rows; -ENOMEM and torn when there was no memory to do it. */
+int packed_weight_set(struct packed_weight *weight, const void *data, size_t offset, size_t bytes);
+/* The same with every byte `value`. */
+int packed_weight_fill(struct packed_weight *weight, uint8_t value, size_t offset, size_t bytes);
+/* What the NPU computes with, written in the tensor's type again: close to what was set, not equal.
+ * Any range of bytes. */
+int packed_weight_get(const struct packed_weight *weight, void *data, size_t offset, size_t bytes);
+
+#endif

@@ -1,0 +1,84 @@
+/* The device as ggml asks about it: name, memory, properties, buffer types. An integrated GPU by
+ * type, so that -ngl places layers on it and its memory counts as the host's. */
+#include "plugin.h"
+
+static const char *device_name(ggml_backend_dev_t device)
+{
+    (void)device;
+    return "ORK0";
+}
+
+static const char *device_description(ggml_backend_dev_t device)
+{
+    const struct plugin *p = device->context;
+
+    return p->description;
+}
+
+/* Addresses, not RAM: one 32-bit IOMMU domain holds all the weights. */
+static void device_memory(ggml_backend_dev_t device, size_t *available, size_t *total)
+{
+    const struct plugin *p = device->context;
+    struct ork_stats stats;
+
+    ork_device_stats(p->npu, &stats);
+    *total = p->caps.iova_bytes;
+    *available = stats.bo_bytes < *total ? *total - stats.bo_bytes : 0;
+}
+
+static enum ggml_backend_dev_type device_type(ggml_backend_dev_t device)
+{
+    (void)device;
+    return GGML_BACKEND_DEVICE_TYPE_IGPU;
+}
+
+static void device_props(ggml_backend_dev_t device, struct ggml_backend_dev_props *props)
+{
+    props->name = device_name(device);
+    props->description = device_description(device);
+    props->type = device_type(device);
+    device_memory(device, &props->memory_free, &props->memory_total);
+    props->device_id = NULL;
+    props->caps = (struct ggml_backend_dev_caps){.async = false};
+}
+
+static ggml_backend_t device_init_backend(ggml_backend_dev_t device, const char *params)
+{
+    (void)params;
+    return graph_run_create(device->context);
+}
+
+static ggml_backend_buffer_type_t device_buffer_type(ggml_backend_dev_t device)
+{
+    struct plugin *p = device->context;
+
+    return &p->plain;
+}
+
+static bool device_supports_op(ggml_backend_dev_t device, const struct ggml_tensor *op)
+{
+    return op_support_ask(device->context, op);
+}
+
+/* Activations are read where they lie, so any memory of the host will do. */
+static bool device_supports_buft(ggml_backend_dev_t device, ggml_backend_buffer_type_t type)
+{
+    const struct plugin *p = device->context;
+
+    return type == &p->packed || ggml_backend_buft_is_host(type);
+}
+
+void plugin_device_init(struct plugin *p)
+{
+    p->device = (struct ggml_backend_device){.iface = {.get_name = device_name,
+                                                       .get_description = device_description,
+                                                       .get_memory = device_memory,
+                                                       .get_type = device_type,
+                                                       .get_props = device_props,
+                                                       .init_backend = device_init_backend,
+                                                       .get_buffer_type = device_buffer_type,
+                                                       .supports_op = device_supports_op,
+                                                       .supports_buft = device_supports_buft},
+                                             .reg = &p->reg,
+                                             .context = p};
+}

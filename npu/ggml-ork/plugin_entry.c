@@ -1,0 +1,149 @@
+/* The two symbols this shared object exports, and the registry ggml gets from them.
+ *
+ * ggml calls ggml_backend_init each time it loads the backends, so the plug-in is made once. The
+ * environment is read here and nowhere else. A machine without an NPU is no fault: the registry is
+ * there, with no device in it, and one sentence at debug level says why. */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "plugin.h"
+
+#define ENTRY_EXPORT __attribute__((visibility("default")))
+
+ENTRY_EXPORT ggml_backend_reg_t ggml_backend_init(void);
+ENTRY_EXPORT int ggml_backend_score(void);
+
+/* ggml's registry keeps the pointer for as long as the process lives; set once, then read-only. */
+static struct plugin *the_plugin;
+static pthread_once_t made_once = PTHREAD_ONCE_INIT;
+
+static const char *reg_name(ggml_backend_reg_t reg)
+{
+    (void)reg;
+    return "ORK";
+}
+
+static size_t reg_device_count(ggml_backend_reg_t reg)
+{
+    const struct plugin *p = reg->context;
+
+    return p->npu ? 1 : 0;
+}
+
+static ggml_backend_dev_t reg_device(ggml_backend_reg_t reg, size_t index)
+{
+    struct plugin *p = reg->context;
+
+    return p->npu && index == 0 ? &p->device : NULL;
+}
+
+static ggml_backend_buffer_type_t *extra_bufts(ggml_backend_dev_t device)
+{
+    struct plugin *p = device->context;
+
+    return p->extra_bufts;
+}
+
+static void device_stats(ggml_backend_dev_t device, struct ork_stats *out)
+{
+    const struct plugin *p = device->context;
+
+    ork_device_stats(p->npu, out);
+}
+
+/* How libllama learns of buffer types beside the default one, and anybody of what was counted. */
+static void *reg_proc_address(ggml_backend_reg_t reg, const char *name)
+{
+    const ggml_backend_dev_get_extra_bufts_t bufts = extra_bufts;
+    void (*const stats)(ggml_backend_dev_t, struct ork_stats *) = device_stats;
+    void *address = NULL;
+
+    (void)reg;
+    if (!strcmp(name, "ggml_backend_dev_get_extra_bufts"))
+        memcpy(&address, &bufts, sizeof(address));
+    else if (!strcmp(name, "ggml_backend_ork_stats"))
+        memcpy(&address, &stats, sizeof(address));
+    return address;
+}
+
+static const char *from_environment(const char *name)
+{
+    return getenv(name);
+}
+
+static void describe(struct plugin *p)
+{
+    if (p->caps.simulated)
+        snprintf(p->description, sizeof(p->description), "RK3588 NPU simulator, %u core%s, W8A8",
+                 p->caps.n_cores, p->caps.n_cores == 1 ? "" : "s");
+    else
+        snprintf(p->description, sizeof(p->description), "RK3588 NPU, %s, %u core%s, W8A8",
+                 p->caps.device, p->caps.n_cores, p->caps.n_cores == 1 ? "" : "s");
+}
+
+static void open_npu(struct plugin *p)
+{
+    struct ork_open_options options = {.size = sizeof(options),
+                                       .n_cores = p->options.cores,
+                                       .timeout_ms = p->options.timeout_ms,
+                                       .verify = p->options.verify};
+    struct ork_error error = {0};
+    struct ork_device *npu;
+
+    options.transport = *p->options.transport ? p->options.transport : NULL;
+    options.sim_options = *p->options.sim ? p->options.sim : NULL;
+    if (ork_device_open(&options, &npu, &error) < 0) {
+        plugin_log(options.transport ? GGML_LOG_LEVEL_ERROR : GGML_LOG_LEVEL_DEBUG, "no device: %s",
+                   error.text);
+        return;
+    }
+    ork_device_caps(npu, &p->caps);
+    if (p->caps.selftest_i8 != 1) {
+        plugin_log(GGML_LOG_LEVEL_ERROR,
+                   "no device: %s computes int8 products wrong; ork-info --selftest shows more.",
+                   p->caps.device);
+        ork_device_close(npu);
+        return;
+    }
+    p->npu = npu;
+    describe(p);
+    plugin_device_init(p);
+    plain_buffer_type_init(p);
+    packed_buffer_type_init(p);
+    p->extra_bufts[0] = &p->packed;
+}
+
+static void make_plugin(void)
+{
+    struct plugin *p = calloc(1, sizeof(*p));
+    char sentence[256];
+
+    if (!p)
+        return;
+    pthread_mutex_init(&p->product_lock, NULL);
+    p->reg = (struct ggml_backend_reg){.api_version = GGML_BACKEND_ABI_VERSION,
+                                       .iface = {.get_name = reg_name,
+                                                 .get_device_count = reg_device_count,
+                                                 .get_device = reg_device,
+                                                 .get_proc_address = reg_proc_address},
+                                       .context = p};
+    if (plugin_options_read(from_environment, &p->options, sentence, sizeof(sentence)) < 0)
+        plugin_log(GGML_LOG_LEVEL_ERROR, "no device: %s", sentence);
+    else
+        open_npu(p);
+    the_plugin = p;
+}
+
+ggml_backend_reg_t ggml_backend_init(void)
+{
+    pthread_once(&made_once, make_plugin);
+    return the_plugin ? &the_plugin->reg : NULL;
+}
+
+/* Any number but zero loads; there is one variant for every machine. */
+int ggml_backend_score(void)
+{
+    return 1;
+}

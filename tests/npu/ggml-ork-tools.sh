@@ -1,0 +1,94 @@
+#!/bin/sh
+# ggml-ork-tools.sh CASE LIBDIR BACKENDS PLUGIN [MODEL]: the distribution's own programs with the
+# plug-in, on the simulator. 77 where the program is not there.
+set -u
+case_=$1 libs=$2 backends=$3 plugin=$4 model=${5-}
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+unset ORK_TRANSPORT ORK_SIM ORK_CORES ORK_TIMEOUT_MS ORK_VERIFY
+export OMP_WAIT_POLICY=passive # threads that spin take the cores from all other tests
+
+fail() {
+    echo "$1"
+    tail -n 40 "$work"/* 2>/dev/null
+    exit 1
+}
+
+# The program named $1, in a prefix as packages lay it out or on the system.
+find_tool() {
+    root=${libs%/lib/*}
+    triplet=${libs##*/}
+    for at in "$root/bin" "$root/libexec/$triplet/ggml" /usr/bin "/usr/libexec/$triplet/ggml"; do
+        [ -x "$at/$1" ] && { tool=$at/$1; return 0; }
+    done
+    echo "there is no $1 here"
+    exit 77
+}
+
+# From the folder of the backends, where ggml looks for them; with the libraries' own loader, where
+# they have one.
+run() {
+    loader=$(ls "$libs"/ld-linux*.so.* 2>/dev/null | head -n 1)
+    if [ -n "$loader" ]; then
+        (cd "$backends" && "$loader" --library-path "$libs:$libs/llama" "$tool" "$@")
+    else
+        (cd "$backends" && "$tool" "$@")
+    fi
+}
+
+devices() {
+    find_tool llama-bench
+    export GGML_BACKEND_PATH="$plugin"
+    ORK_TRANSPORT=sim run --list-devices >"$work/sim" 2>&1 || fail "llama-bench failed"
+    grep -q '^  ORK0: RK3588 NPU simulator' "$work/sim" || fail "the simulator is not listed"
+    [ "$(grep -c '^  ORK0:' "$work/sim")" = 1 ] || fail "the device is listed more than once"
+    ORK_TRANSPORT=tin run --list-devices >"$work/tin" 2>&1 || fail "llama-bench failed"
+    grep -q 'ork: no device: ORK_TRANSPORT=tin is not' "$work/tin" || fail "a wrong option is not named"
+    grep -q '^  ORK0' "$work/tin" && fail "a wrong option gave a device"
+    ls /dev/dri/card* /dev/accel/accel* >/dev/null 2>&1 && return 0
+    run --list-devices >"$work/none" 2>&1 || fail "llama-bench failed"
+    grep -q 'ORK0' "$work/none" && fail "a device without hardware"
+    run --list-devices -v >"$work/why" 2>&1 || fail "llama-bench failed"
+    [ "$(grep -c 'ork: no device:' "$work/why")" = 1 ] || fail "not one sentence that says why"
+}
+
+# Every layer on the device; the same words each time.
+completion() {
+    find_tool llama-completion
+    export GGML_BACKEND_PATH="$plugin" ORK_TRANSPORT=sim
+    for i in 1 2; do
+        run -m "$model" -ngl 99 -t 2 -n 16 --temp 0 -no-cnv -v \
+            -p "And it came to pass in those days, that" >"$work/out$i" 2>"$work/err$i" </dev/null ||
+            fail "llama-completion failed"
+    done
+    grep -q 'ORK0_PACKED model buffer size' "$work/err1" || fail "no weight was packed"
+    grep -q 'offloaded 7/7 layers' "$work/err1" || fail "not all layers are on the device"
+    cmp -s "$work/out1" "$work/out2" || fail "two runs differ"
+    [ "$(wc -c <"$work/out1")" -gt 60 ] || fail "nothing was said"
+}
+
+perplexity_of() {
+    run -m "$model" -t 2 -c 256 -f "$work/text" "$@" 2>&1 </dev/null |
+        tee "$work/log" | sed -n 's/.*Final estimate: PPL = \([0-9.]*\).*/\1/p'
+}
+
+# Within 1 % of the CPU's, on text the model itself wrote.
+perplexity() {
+    find_tool llama-perplexity
+    find_tool llama-completion
+    for seed in 1 2 3 4; do
+        run -m "$model" -t 2 -n 400 -s $seed --temp 1 -no-cnv -p "And it came to pass" \
+            2>/dev/null </dev/null >>"$work/text" || fail "llama-completion failed"
+    done
+    find_tool llama-perplexity
+    cpu=$(perplexity_of)
+    npu=$(GGML_BACKEND_PATH="$plugin" ORK_TRANSPORT=sim perplexity_of -ngl 99)
+    echo "perplexity: CPU $cpu, ORK0 (simulator, W8A8) $npu"
+    awk -v a="$cpu" -v b="$npu" 'BEGIN { exit !(a > 1 && b > 1 && b / a < 1.01 && a / b < 1.01) }' ||
+        fail "they differ by more than 1 %"
+}
+
+case $case_ in
+devices | completion | perplexity) "$case_" ;;
+*) echo "no case $case_"; exit 2 ;;
+esac

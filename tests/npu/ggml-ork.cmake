@@ -1,0 +1,31 @@
+# The ggml backend: its own parts, the shared object through ggml's public calls, and the
+# distribution's programs as users start them.
+set(ggml_ork ${PROJECT_SOURCE_DIR}/npu/ggml-ork)
+add_executable(test_plugin_options test_plugin_options.c ${ggml_ork}/plugin_options.c
+               ${ggml_ork}/row_codes.c)
+target_include_directories(test_plugin_options PRIVATE ${ggml_ork})
+target_compile_definitions(test_plugin_options PRIVATE
+  ORK_DOCUMENT="${PROJECT_SOURCE_DIR}/docs/ork.md")
+target_link_libraries(test_plugin_options PRIVATE bmoe_cmocka bmoe_warnings m)
+bmoe_add_test(npu.test_plugin_options LABELS npu COMMAND test_plugin_options)
+
+add_executable(test_ggml_ork test_ggml_ork.c ggml_ork_fixture.c)
+target_include_directories(test_ggml_ork PRIVATE ${PROJECT_SOURCE_DIR}/npu/ork/include)
+target_compile_definitions(test_ggml_ork PRIVATE ORK_PLUGIN="$<TARGET_FILE:ggml-ork>")
+target_link_libraries(test_ggml_ork PRIVATE bmoe_cmocka bmoe_warnings Threads::Threads m)
+bmoe_link_llama(test_ggml_ork)
+add_dependencies(test_ggml_ork ggml-ork)
+bmoe_add_test(npu.test_ggml_ork LABELS npu TIMEOUT 900 COMMAND test_ggml_ork)
+
+bmoe_add_test(npu.ggml-ork.exports LABELS npu
+  COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/ggml-ork-exports.sh $<TARGET_FILE:ggml-ork>)
+
+# A sanitized shared object cannot be loaded by a program that is not.
+if(NOT BMOE_SANITIZE AND NOT CMAKE_CROSSCOMPILING)
+  foreach(case devices completion perplexity)
+    bmoe_add_test(npu.ggml-ork.${case} LABELS npu TIMEOUT 600
+      COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/ggml-ork-tools.sh ${case} ${BMOE_LLAMA_LIBDIR}
+              ${BMOE_BACKENDS_DIR} $<TARGET_FILE:ggml-ork>
+              ${PROJECT_SOURCE_DIR}/models/tiny-moe-q4_0.gguf)
+  endforeach()
+endif()
