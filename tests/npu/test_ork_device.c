@@ -396,6 +396,10 @@ static void test_refusals(void **state)
     call.a = p.a;
     call.m = 0;
     assert_int_equal(ork_matmul_run(d, &call, 1, &error), -EINVAL);
+    call.m = 2;
+    call.scales_per_slice = true;
+    assert_int_equal(ork_matmul_run(d, &call, 1, &error), -EINVAL);
+    assert_non_null(strstr(error.text, "scales_per_slice"));
     assert_int_equal(ork_matmul_run(d, &call, 0, &error), -EINVAL);
     assert_int_equal(ork_weight_pack(w, 60, 5, p.b), -EINVAL);
     ork_weight_destroy(w);

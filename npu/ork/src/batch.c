@@ -27,7 +27,7 @@ static int check_scales(const struct ork_matmul *c, struct ork_error *error)
     const bool own = c->input && c->input->quantised && !c->scales_per_slice;
 
     if (!c->b_scale && (c->a_scale || c->scales_per_slice))
-        return ork_fail(error, -EINVAL, "A matmul has a_scale but no b_scale.");
+        return ork_fail(error, -EINVAL, "A matmul has a_scale or scales_per_slice but no b_scale.");
     if (c->b_scale && !is_integer(c->weight->slicing.type))
         return ork_fail(error, -EINVAL, "Scales are for integer matmuls.");
     if (c->b_scale && !c->a_scale && !own)
