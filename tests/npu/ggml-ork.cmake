@@ -9,13 +9,23 @@ target_compile_definitions(test_plugin_options PRIVATE
 target_link_libraries(test_plugin_options PRIVATE bmoe_cmocka bmoe_warnings m)
 bmoe_add_test(npu.test_plugin_options LABELS npu COMMAND test_plugin_options)
 
-add_executable(test_ggml_ork test_ggml_ork.c ggml_ork_fixture.c)
-target_include_directories(test_ggml_ork PRIVATE ${PROJECT_SOURCE_DIR}/npu/ork/include)
-target_compile_definitions(test_ggml_ork PRIVATE ORK_PLUGIN="$<TARGET_FILE:ggml-ork>")
-target_link_libraries(test_ggml_ork PRIVATE bmoe_cmocka bmoe_warnings Threads::Threads m)
-bmoe_link_llama(test_ggml_ork)
-add_dependencies(test_ggml_ork ggml-ork)
+foreach(name test_ggml_ork test_ggml_ork_faults)
+  add_executable(${name} ${name}.c ggml_ork_fixture.c)
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/npu/ork/include)
+  target_compile_definitions(${name} PRIVATE ORK_PLUGIN="$<TARGET_FILE:ggml-ork>")
+  target_link_libraries(${name} PRIVATE bmoe_cmocka bmoe_warnings Threads::Threads m)
+  bmoe_link_llama(${name})
+  add_dependencies(${name} ggml-ork)
+endforeach()
 bmoe_add_test(npu.test_ggml_ork LABELS npu TIMEOUT 900 COMMAND test_ggml_ork)
+bmoe_add_test(npu.test_ggml_ork.mainline LABELS npu TIMEOUT 900 COMMAND test_ggml_ork
+  ENVIRONMENT ORK_SIM=kernel=mainline)
+bmoe_add_test(npu.test_ggml_ork.noncoherent LABELS npu TIMEOUT 900 COMMAND test_ggml_ork
+  ENVIRONMENT ORK_SIM=noncoherent=1 ORK_VERIFY=1)
+bmoe_add_test(npu.ggml-ork.dead LABELS npu COMMAND test_ggml_ork_faults dead
+  ENVIRONMENT ORK_SIM=dead_after=200)
+bmoe_add_test(npu.ggml-ork.full LABELS npu COMMAND test_ggml_ork_faults full
+  ENVIRONMENT ORK_SIM=iova_base=4261412864)
 
 bmoe_add_test(npu.ggml-ork.exports LABELS npu
   COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/ggml-ork-exports.sh $<TARGET_FILE:ggml-ork>)
