@@ -231,7 +231,7 @@ static void test_thousand_in_flight(void **state)
 {
     enum { JOBS = 1000, M = 4, N = 33, K = 64 };
     const struct suite *s = *state;
-    struct ork_fence **fences = calloc(JOBS, sizeof *fences);
+    struct ork_fence **fences = calloc(JOBS, sizeof(struct ork_fence *));
     int32_t(*results)[M * N] = calloc(JOBS, sizeof *results);
     struct ork_weight *weight;
     struct ork_matmul call;

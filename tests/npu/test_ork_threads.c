@@ -200,7 +200,7 @@ static void test_too_many_in_flight(void **state)
 {
     enum { MOST = 5000 };
     struct ork_device *d = open_sim("kernel=vendor,cores=1,threads=0");
-    struct ork_fence **fences = calloc(MOST, sizeof(*fences));
+    struct ork_fence **fences = calloc(MOST, sizeof(struct ork_fence *));
     struct ork_matmul call;
     struct ork_weight *w;
     struct product p;

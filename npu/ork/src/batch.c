@@ -1,6 +1,7 @@
 /* From a list of matmuls to programs in device memory: plan each, place inputs and outputs, pack
  * what the caller did not, write the commands. Submitting and waiting is batch_run.c. */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -149,12 +150,11 @@ static int get_buffers(struct ork_fence *f, uint64_t input_bytes, struct ork_err
     for (uint32_t c = 0; rc >= 0 && c < f->device->n_cores; c++)
         rc = ork_pool_get(pool, f->output_bytes[c], ORK_KIND_OUTPUT, f->domain, &f->outputs[c]);
     if (rc < 0)
-        return ork_fail(
-            error, rc,
-            "No device memory for a batch: %llu bytes of commands, %llu of "
-            "inputs, %llu of outputs.",
-            (unsigned long long)command_bytes, (unsigned long long)input_bytes,
-            (unsigned long long)(f->output_bytes[0] + f->output_bytes[1] + f->output_bytes[2]));
+        return ork_fail(error, rc,
+                        "No device memory for a batch: %" PRIu64 " bytes of commands, %" PRIu64
+                        " of inputs, %" PRIu64 " of outputs.",
+                        command_bytes, input_bytes,
+                        f->output_bytes[0] + f->output_bytes[1] + f->output_bytes[2]);
     return 0;
 }
 
@@ -306,7 +306,7 @@ static int build(struct ork_fence *f, const struct ork_matmul *batch, struct ork
     }
     f->programs = calloc(f->work.n_programs, sizeof(*f->programs));
     f->jobs = calloc(f->work.n_programs, sizeof(*f->jobs));
-    f->reads = calloc(2 + 2 * f->n_items, sizeof(*f->reads));
+    f->reads = calloc(2 + 2 * f->n_items, sizeof(struct ork_bo *));
     if (!f->programs || !f->jobs || !f->reads)
         return ork_fail(error, -ENOMEM, "No memory for a batch of %u programs.",
                         f->work.n_programs);

@@ -158,7 +158,7 @@ static int make_weights(struct run *r, const struct shape *p, struct ork_error *
         .size = sizeof(options), .k_slice = p->k_slice, .i4_mode = p->mode};
     int rc = 0;
 
-    r->weights = calloc(p->batch, sizeof(*r->weights));
+    r->weights = calloc(p->batch, sizeof(struct ork_weight *));
     if (!r->weights) {
         snprintf(error->text, sizeof(error->text), "no memory for %u weights", p->batch);
         return -ENOMEM;

@@ -71,8 +71,8 @@ void job_queue_fini(struct job_queue *queue);
 /* -EAGAIN: all slots are taken. Limits of the job are the caller's to check. */
 int job_queue_submit(struct job_queue *queue, const struct ork_job *job, unsigned domain,
                      uint64_t *ticket);
-/* As wait in transport.h. */
-int job_queue_wait(struct job_queue *queue, uint64_t ticket, int64_t timeout_us,
+/* As wait in transport.h; id is the ticket. */
+int job_queue_wait(struct job_queue *queue, uint64_t id, int64_t timeout_us,
                    struct ork_job_result *out);
 
 /* Every bo of a job lives in one domain: 0 and *domain (0 for a job without any), or -EINVAL. */
