@@ -15,6 +15,8 @@
 
 #define PACKED_ALIGN 64
 
+/* At most one per address: binding a tensor of another type or shape there ends the former one's
+ * weight, and that tensor with it. */
 struct packed_entry {
     const void *address;
     struct packed_weight *weight; /* owned */

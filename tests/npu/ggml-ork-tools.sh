@@ -88,7 +88,24 @@ perplexity() {
         fail "they differ by more than 1 %"
 }
 
+# What ggml's own test of backends says of operation $1 in the shapes $2: none is wrong, and at least
+# $3 are supported.
+ops_are_right() {
+    run test -b ORK0 -o "$1" -p "$2" >"$work/$1" 2>&1 || fail "$1 failed"
+    passed=$(sed -n 's/.* \([0-9]*\)\/\1 tests passed.*/\1/p' "$work/$1" | head -n 1)
+    echo "$1: ${passed:-0} cases supported and right"
+    [ "${passed:-0}" -ge "$3" ] || fail "fewer than $3"
+}
+
+# Without the shapes whose operands take the tool gigabytes.
+backend_ops() {
+    find_tool test-backend-ops
+    export GGML_BACKEND_PATH="$plugin" ORK_TRANSPORT=sim
+    ops_are_right MUL_MAT ',n=[0-9]{1,6},' 824
+    ops_are_right MUL_MAT_ID 'b=[01],m=([0-9]{1,3}|[1-3][0-9]{3}),' 571
+}
+
 case $case_ in
-devices | completion | perplexity) "$case_" ;;
+devices | completion | perplexity | backend_ops) "$case_" ;;
 *) echo "no case $case_"; exit 2 ;;
 esac
