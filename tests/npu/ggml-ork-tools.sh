@@ -1,5 +1,5 @@
 #!/bin/sh
-# ggml-ork-tools.sh CASE LIBDIR BACKENDS PLUGIN [MODEL]: the distribution's own programs with the
+# ggml-ork-tools.sh CASE LIBDIR BACKENDS PLUGIN [MODEL | MKMODEL]: the distribution's own programs with the
 # plug-in, on the simulator. 77 where the program is not there.
 set -u
 case_=$1 libs=$2 backends=$3 plugin=$4 model=${5-}
@@ -52,19 +52,34 @@ devices() {
     [ "$(grep -c 'ork: no device:' "$work/why")" = 1 ] || fail "not one sentence that says why"
 }
 
-# Every layer on the device; the same words each time.
+# Model $1 with every layer on the device: weights are packed, and two runs say the same.
+says_the_same() {
+    for i in 1 2; do
+        run -m "$1" -ngl 99 -t 2 -n 16 --temp 0 -no-cnv -v \
+            -p "And it came to pass in those days, that" >"$work/out$i" 2>"$work/err$i" </dev/null ||
+            fail "llama-completion failed on $1"
+    done
+    grep -q 'ORK0_PACKED model buffer size' "$work/err1" || fail "no weight of $1 was packed"
+    grep -qE 'offloaded ([0-9]+)/\1 layers' "$work/err1" || fail "$1 is not all on the device"
+    cmp -s "$work/out1" "$work/out2" || fail "two runs of $1 differ"
+    [ "$(wc -c <"$work/out1")" -gt 42 ] || fail "$1 said nothing"
+}
+
 completion() {
     find_tool llama-completion
     export GGML_BACKEND_PATH="$plugin" ORK_TRANSPORT=sim
-    for i in 1 2; do
-        run -m "$model" -ngl 99 -t 2 -n 16 --temp 0 -no-cnv -v \
-            -p "And it came to pass in those days, that" >"$work/out$i" 2>"$work/err$i" </dev/null ||
-            fail "llama-completion failed"
+    says_the_same "$model"
+}
+
+# A small made model of each architecture; here $model is the program that makes them.
+architectures() {
+    find_tool llama-completion
+    export GGML_BACKEND_PATH="$plugin" ORK_TRANSPORT=sim
+    for preset in T1 T2 T3 T4 T5 T6 T7; do
+        "$model" --preset $preset -o "$work/$preset.gguf" >/dev/null || fail "no model $preset"
+        says_the_same "$work/$preset.gguf"
+        rm "$work/$preset.gguf"
     done
-    grep -q 'ORK0_PACKED model buffer size' "$work/err1" || fail "no weight was packed"
-    grep -q 'offloaded 7/7 layers' "$work/err1" || fail "not all layers are on the device"
-    cmp -s "$work/out1" "$work/out2" || fail "two runs differ"
-    [ "$(wc -c <"$work/out1")" -gt 60 ] || fail "nothing was said"
 }
 
 perplexity_of() {
@@ -106,6 +121,6 @@ backend_ops() {
 }
 
 case $case_ in
-devices | completion | perplexity | backend_ops) "$case_" ;;
+devices | completion | architectures | perplexity | backend_ops) "$case_" ;;
 *) echo "no case $case_"; exit 2 ;;
 esac

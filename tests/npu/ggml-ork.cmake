@@ -38,6 +38,11 @@ if(NOT BMOE_SANITIZE AND NOT CMAKE_CROSSCOMPILING)
               ${BMOE_BACKENDS_DIR} $<TARGET_FILE:ggml-ork>
               ${PROJECT_SOURCE_DIR}/models/tiny-moe-q4_0.gguf)
   endforeach()
+  if(TARGET bmoe-mkmodel)
+    bmoe_add_test(npu.ggml-ork.architectures LABELS npu TIMEOUT 600
+      COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/ggml-ork-tools.sh architectures ${BMOE_LLAMA_LIBDIR}
+              ${BMOE_BACKENDS_DIR} $<TARGET_FILE:ggml-ork> $<TARGET_FILE:bmoe-mkmodel>)
+  endif()
   bmoe_add_test(npu.ggml-ork.backend-ops LABELS "npu;long" TIMEOUT 3600
     COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/ggml-ork-tools.sh backend_ops ${BMOE_LLAMA_LIBDIR}
             ${BMOE_BACKENDS_DIR} $<TARGET_FILE:ggml-ork>)
