@@ -138,6 +138,9 @@ uint64_t gate_case_budget(const struct gate_case *c, uint64_t expert_bytes, uint
     static const unsigned part[] = {[GATE_BUDGET_HALF] = 2, [GATE_BUDGET_EIGHTH] = 8};
     if (c->budget == GATE_BUDGET_ALL)
         return 0;
+    /* Left to itself, the next session may measure other page costs and place otherwise. */
+    if (c->place == BMOE_PLACE_AUTO)
+        floor_bytes += floor_bytes / 2;
     uint64_t bytes = c->budget == GATE_BUDGET_FLOOR ? 0 : expert_bytes / part[c->budget];
     return bytes > floor_bytes ? bytes : floor_bytes;
 }
