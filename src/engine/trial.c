@@ -4,7 +4,6 @@
 #include "base/error.h"
 #include "pager/rebind.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <llama.h>
 #include <signal.h>
@@ -17,7 +16,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define CPU_SECONDS 20 /* of a child that loops; a good one needs some hundredths */
+#define CPU_SECONDS  20 /* of a child that loops; a good one needs some hundredths */
+#define WALL_SECONDS 30 /* of one that waits for a lock that nobody holds in it */
 
 /* ---- in the child ---- */
 
@@ -77,10 +77,15 @@ static void try_model(const struct gguf_index *index, const char *stripped)
 
 static _Noreturn void be_child(const struct gguf_index *index, const char *stripped, int words)
 {
-    struct rlimit cpu = {CPU_SECONDS, CPU_SECONDS}, core = {0, 0};
+    struct rlimit cpu = {CPU_SECONDS, CPU_SECONDS + 1}, core = {0, 0};
     static const int deadly[] = {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL};
+    sigset_t none;
+    sigemptyset(&none);
     setrlimit(RLIMIT_CPU, &cpu);
     setrlimit(RLIMIT_CORE, &core);
+    signal(SIGALRM, SIG_DFL);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    alarm(WALL_SECONDS);
     setenv("GGML_NO_BACKTRACE", "1", 1); /* else ggml_abort starts a debugger */
     llama_log_set(NULL, NULL);           /* to stderr, not to the session's function */
     for (size_t i = 0; i < sizeof deadly / sizeof *deadly; i++)
@@ -92,17 +97,6 @@ static _Noreturn void be_child(const struct gguf_index *index, const char *strip
 }
 
 /* ---- in the parent ---- */
-
-static bool has_one_thread(void)
-{
-    int n = 0;
-    DIR *tasks = opendir("/proc/self/task");
-    for (struct dirent *e; tasks && (e = readdir(tasks));)
-        n += e->d_name[0] != '.';
-    if (tasks)
-        closedir(tasks);
-    return n == 1;
-}
 
 /* What the child said about why: the assertion, else nothing. */
 static void last_words(int words, char *out, size_t bytes)
@@ -120,9 +114,19 @@ static void last_words(int words, char *out, size_t bytes)
     snprintf(out, bytes, " (%s)", why);
 }
 
+/* Whether a signal is libllama's doing: not somebody else's kill, nor our limit of waiting. */
+static bool is_verdict(int signal_number)
+{
+    static const int own[] = {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGXCPU};
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+        if (signal_number == own[i])
+            return true;
+    return false;
+}
+
 static int judge(const struct gguf_index *index, int status, int words, struct bmoe_error *err)
 {
-    if (!WIFSIGNALED(status) || WTERMSIG(status) == SIGTERM || WTERMSIG(status) == SIGINT)
+    if (!WIFSIGNALED(status) || !is_verdict(WTERMSIG(status)))
         return 0;
     char why[200];
     last_words(words, why, sizeof why);
@@ -152,8 +156,6 @@ static int try_in_child(const struct gguf_index *index, int stripped, int words,
 
 int trial_load(const struct gguf_index *index, struct bmoe_error *err)
 {
-    if (!has_one_thread())
-        return 0;
     int rc = 0;
     int stripped = memfd_create("bmoe-trial", MFD_CLOEXEC);
     int words = memfd_create("bmoe-trial-words", MFD_CLOEXEC);
