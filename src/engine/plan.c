@@ -109,9 +109,10 @@ static void say(const struct bmoe_session *s)
         "plan: %s %.1f MiB of %.1f, dense %.1f, KV %.1f, compute %.1f, logits %.1f, program %.1f: "
         "at most %.1f MiB; %.0f MiB free (%s)",
         s->streamed ? "expert budget" : "experts",
-        MIB(s->streamed ? p->budget : s->sums.expert_bytes), MIB(s->sums.expert_bytes),
-        MIB(p->dense), MIB(p->kv), MIB(p->compute), MIB(p->outputs), MIB(p->program), MIB(p->total),
-        MIB(p->available), p->bound_by);
+        MIB(s->streamed ? p->budget : s->sums.expert_bytes),
+        MIB(s->streamed ? s->sums.paged_bytes : s->sums.expert_bytes), MIB(p->dense), MIB(p->kv),
+        MIB(p->compute), MIB(p->outputs), MIB(p->program), MIB(p->total), MIB(p->available),
+        p->bound_by);
 }
 
 static int measure(struct bmoe_session *s, struct bmoe_error *err)
@@ -202,7 +203,7 @@ void plan_describe(struct bmoe_session *s)
         snprintf(how, sizeof how, "streamed (%s, %u readers, %s), expert budget %.1f of %.1f MiB%s",
                  place_name(pager_place(s->pager)), o->n_readers,
                  pager_file_direct(s->pager, s->files[0]) ? "O_DIRECT" : "buffered",
-                 MIB(s->plan.budget), MIB(s->sums.expert_bytes), o->load_all ? ", load-all" : "");
+                 MIB(s->plan.budget), MIB(s->sums.paged_bytes), o->load_all ? ", load-all" : "");
     else
         snprintf(how, sizeof how, "resident");
     snprintf(

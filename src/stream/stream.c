@@ -240,6 +240,14 @@ static void pin(struct stream *s, const struct weight *item, const uint64_t *set
     s->counters.matmuls_waited++;
 }
 
+/* A matrix of a dense model that is paged in blocks: wanted whole, in the order of the graph. */
+static void hint_blocks(struct stream *s, const struct weight *item)
+{
+    for (uint32_t i = 0; i < item->n_slices; i++)
+        s->extents[i] = item->range.first_extent + i;
+    pager_hint(s->config.pager, PAGER_ROUTED, s->extents, item->n_slices, false);
+}
+
 /* Without faults: everything the matmul will touch is pinned before it is computed. True: isolate
  * it. */
 static bool wait_for(struct stream *s, struct ggml_tensor *node, uint32_t weight)
@@ -250,6 +258,7 @@ static bool wait_for(struct stream *s, struct ggml_tensor *node, uint32_t weight
         return false;
     uint32_t site = graph_map_weight(s->config.map, weight)->site;
     if (site == GRAPH_NONE) {
+        hint_blocks(s, item);
         pin(s, item, NULL);
         return true;
     }
@@ -260,14 +269,6 @@ static bool wait_for(struct stream *s, struct ggml_tensor *node, uint32_t weight
     if (!stream_failed(s) && !pinned_matmul_redirect(&s->pinned, node, item, set))
         return missed(s, node);
     return true;
-}
-
-/* A matrix of a dense model that is paged in blocks: wanted whole, in the order of the graph. */
-static void hint_blocks(struct stream *s, const struct weight *item)
-{
-    for (uint32_t i = 0; i < item->n_slices; i++)
-        s->extents[i] = item->range.first_extent + i;
-    pager_hint(s->config.pager, PAGER_ROUTED, s->extents, item->n_slices, false);
 }
 
 /* Binds a weight that the capture did not see. */
