@@ -115,7 +115,7 @@ bool text_add(struct text *t, const char *bytes, size_t n)
 
 bool text_flush(struct text *t)
 {
-    return let_out(t, t->n_held, true);
+    return t->n_held == 0 || let_out(t, t->n_held, true);
 }
 
 void text_fini(struct text *t)

@@ -18,6 +18,7 @@ struct example {
 };
 
 static const struct example examples[] = {
+    {{NULL}, {NULL}, "", ""}, /* a request that failed before its first token */
     {{"Hel", "lo"}, {NULL}, "Hello", "Hello"},
     {{"caf\xc3", "\xa9!"}, {NULL}, "caf\xc3\xa9!", "caf\xc3\xa9!"},
     {{"\xf0\x9f", "\x98", "\x80"}, {NULL}, "\xf0\x9f\x98\x80", "\xf0\x9f\x98\x80"},
