@@ -134,7 +134,7 @@ endif()
 
 function(bmoe_link_llama target)
   get_target_property(type ${target} TYPE)
-  target_link_libraries(${target} PRIVATE bmoe_ggml_headers)
+  target_link_libraries(${target} PRIVATE bmoe_ggml_headers m)
   target_link_options(${target} PRIVATE
     -Wl,--push-state,--no-as-needed ${llama_link_items} -Wl,--pop-state)
   if(BMOE_LLAMA_PRIVATE)
@@ -147,7 +147,7 @@ function(bmoe_link_llama target)
 endfunction()
 
 function(bmoe_link_ggml_base target)
-  target_link_libraries(${target} PRIVATE bmoe_ggml_headers)
+  target_link_libraries(${target} PRIVATE bmoe_ggml_headers m)
   target_link_options(${target} PRIVATE
     -Wl,--push-state,--no-as-needed ${ggml_base} -Wl,--pop-state -Wl,--allow-shlib-undefined)
 endfunction()
@@ -179,6 +179,9 @@ foreach(name cmocka jansson)
     list(APPEND deps_from "${name} (${deps_root})")
   endif()
 endforeach()
+
+# cmocka 2 warns of names for which the oldest version meant here (1.1.5) has no others.
+target_compile_options(bmoe_cmocka INTERFACE -Wno-deprecated-declarations)
 
 if(NOT BMOE_LLAMA_PRIVATE)
   set(llama_from "system, ${llama_lib}")

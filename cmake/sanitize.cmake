@@ -20,6 +20,10 @@ set(BMOE_TEST_ENVIRONMENT
   "UBSAN_OPTIONS=print_stacktrace=1"
   "TSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/cmake/tsan.supp:second_deadlock_stack=1")
 
+if(POLICY CMP0174) # an empty TIMEOUT is an empty value
+  cmake_policy(SET CMP0174 NEW)
+endif()
+
 # bmoe_add_test(name LABELS labels COMMAND command...): a ctest entry with what every test here has:
 # 77 is "skipped", a time limit, the sanitizers' options.
 function(bmoe_add_test name)
