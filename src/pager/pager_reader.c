@@ -60,8 +60,8 @@ static int reader_slot(struct reader *r, uint64_t bytes)
     return uffd_register(r->pager->uffd, base, bytes);
 }
 
-/* Locked; lets the lock go while it maps. */
-static void reader_refit(struct pager *p, struct reader *r)
+/* Locked; lets the lock go while it maps. False: there is no memory for it. */
+static bool reader_refit(struct pager *p, struct reader *r)
 {
     uint64_t slot = slot_target(r), bounce = bounce_target(r);
     pthread_mutex_unlock(p->lock);
@@ -75,6 +75,7 @@ static void reader_refit(struct pager *p, struct reader *r)
         failure_keep(p, &err);
     }
     pthread_cond_broadcast(&p->done);
+    return ok;
 }
 
 /* Reading. */
@@ -223,11 +224,9 @@ static void *reader_main(void *arg)
     struct pager *p = r->pager;
     pthread_mutex_lock(p->lock);
     while (!p->stop) {
-        if (!reader_fits(r)) {
-            reader_refit(p, r);
-            if (reader_fits(r))
-                continue;
-        }
+        /* The sizes may have changed meanwhile, after the call that wakes the parked. */
+        if (!reader_fits(r) && reader_refit(p, r))
+            continue;
         if (r->index >= p->n_active || !reader_fits(r)) {
             pthread_cond_wait(&p->parked, p->lock);
         } else if (pinned_step(p, r) || replay_step(p, r)) {
