@@ -265,7 +265,6 @@ int bmoe_session_generate(struct bmoe_session *s, const struct bmoe_generate *g,
 int bmoe_session_perplexity(struct bmoe_session *s, const struct bmoe_perplexity *p,
                             struct bmoe_perplexity_result *out, struct bmoe_error *err)
 {
-    char *value = value_of(s->spec, "ppl");
     long code = number_of(s->spec, "request", 0);
 
     if (code != 0)
@@ -273,6 +272,7 @@ int bmoe_session_perplexity(struct bmoe_session *s, const struct bmoe_perplexity
     if (has(s->spec, "echo"))
         say_text(s, "text", p->text, p->text_bytes);
     p->on_window(p->user, 1, 1, 1.0);
+    char *value = value_of(s->spec, "ppl");
     out->ppl = value != NULL ? strtod(value, NULL) : 1;
     out->nll = 0.5;
     out->n_scored = p->chunk;
