@@ -1,6 +1,7 @@
 /*
  * Everything the index refuses, by the sentence it refuses it with. Most cases are a good toy model
- * with one thing changed; the toy itself is accepted, so that each change is what is refused.
+ * with one thing changed; the toy itself is accepted, so that each change is what is refused. One
+ * table of cases, longer than other files because it is read by looking up a sentence in it.
  */
 #include "gguf_build.h"
 #include "model/gguf_index.h"
