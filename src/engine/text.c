@@ -100,7 +100,7 @@ static size_t stop_tail(const struct text *t)
 
 bool text_add(struct text *t, const char *bytes, size_t n)
 {
-    if (t->stopped)
+    if (t->stopped || n == 0)
         return true;
     if (!append(&t->held, &t->n_held, &t->cap_held, bytes, n))
         return false;
