@@ -24,6 +24,8 @@
 #ifndef BMOE_H
 #define BMOE_H
 
+#include "bmoe_counters.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -143,18 +145,13 @@ struct bmoe_info {
 };
 BMOE_API void bmoe_session_describe(struct bmoe_session *s, struct bmoe_info *out);
 
-/* What is measured, since the session opened. -1 where it is not measured. */
+/* What is measured, since the session opened: one int64_t per row of the list, -1 where it is not
+ * measured. Also allowed within the callbacks of a request. */
 struct bmoe_stats {
     size_t size;
-    int64_t bytes_read;    /* useful bytes of expert reads */
-    int64_t bytes_widened; /* read beyond them for alignment */
-    int64_t reads, hits, misses, evictions, rereads;
-    int64_t faults, fault_wait_us, hook_wait_us;
-    int64_t retries, fallbacks, lost_pages;
-    int64_t resident_bytes, resident_extents;
-    int64_t mapping_faults; /* weights read through libllama's mapping */
-    int64_t peak_rss_bytes; /* of the process */
-    int64_t prefill_tokens, prefill_us, decode_tokens, decode_us;
+#define BMOE_COUNTER_MEMBER(member, kind, unit, key, phases, meaning) int64_t member;
+    BMOE_COUNTERS(BMOE_COUNTER_MEMBER)
+#undef BMOE_COUNTER_MEMBER
 };
 BMOE_API void bmoe_session_stats(struct bmoe_session *s, struct bmoe_stats *out);
 

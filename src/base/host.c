@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #define CPUS_MAX 4096
@@ -126,6 +127,18 @@ int64_t host_peak_rss_bytes(void)
 int64_t host_rss_bytes(void)
 {
     return field_kib("", "/proc/self/status", "VmRSS");
+}
+
+void host_process_read(int64_t *cpu_us, int64_t *majflt)
+{
+    struct rusage u;
+
+    *cpu_us = *majflt = -1;
+    if (getrusage(RUSAGE_SELF, &u) != 0)
+        return;
+    *cpu_us = ((int64_t)u.ru_utime.tv_sec + u.ru_stime.tv_sec) * 1000000 + u.ru_utime.tv_usec +
+              u.ru_stime.tv_usec;
+    *majflt = u.ru_majflt;
 }
 
 /* ---- CPUs ---- */

@@ -26,4 +26,8 @@ unsigned host_cpu_count(const char *root);
 int64_t host_peak_rss_bytes(void);
 int64_t host_rss_bytes(void);
 
+/* CPU time of this process, user and system, in microseconds, and its major page faults; -1 when
+ * unknown. */
+void host_process_read(int64_t *cpu_us, int64_t *majflt);
+
 #endif

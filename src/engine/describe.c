@@ -40,32 +40,54 @@ void bmoe_session_describe(struct bmoe_session *s, struct bmoe_info *out)
     give(out, out->size, &i, sizeof i);
 }
 
-void bmoe_session_stats(struct bmoe_session *s, struct bmoe_stats *out)
+/* Nothing is measured until it is assigned. */
+static void unmeasured(struct bmoe_stats *t)
+{
+#define UNMEASURED(member, kind, unit, key, phases, meaning) t->member = -1;
+    BMOE_COUNTERS(UNMEASURED)
+#undef UNMEASURED
+}
+
+static void pager_stats(const struct bmoe_session *s, struct bmoe_stats *t)
 {
     struct pager_counters c;
     pager_counters_read(s->pager, &c);
-    struct bmoe_stats t = {
-        .bytes_read = (int64_t)c.bytes_useful,
-        .bytes_widened = (int64_t)c.bytes_widened,
-        .reads = (int64_t)c.reads,
-        .hits = (int64_t)c.hits,
-        .misses = (int64_t)c.misses,
-        .evictions = (int64_t)c.evictions,
-        .rereads = (int64_t)c.rereads,
-        .faults = (int64_t)c.faults,
-        .fault_wait_us = (int64_t)c.fault_wait_us,
-        .hook_wait_us = (int64_t)c.pin_wait_us,
-        .retries = (int64_t)c.retries,
-        .fallbacks = (int64_t)c.move_fallbacks,
-        .lost_pages = (int64_t)c.lost_pages,
-        .resident_bytes = (int64_t)c.resident_bytes,
-        .resident_extents = (int64_t)c.resident_extents,
-        .mapping_faults = (int64_t)c.mapping_faults,
-        .peak_rss_bytes = host_peak_rss_bytes(),
-        .prefill_tokens = s->prefill_tokens,
-        .prefill_us = s->prefill_us,
-        .decode_tokens = s->decode_tokens,
-        .decode_us = s->decode_us,
-    };
+    t->bytes_read = (int64_t)c.bytes_useful;
+    t->bytes_widened = (int64_t)c.bytes_widened;
+    t->reads = (int64_t)c.reads;
+    t->hits = (int64_t)c.hits;
+    t->misses = (int64_t)c.misses;
+    t->evictions = (int64_t)c.evictions;
+    t->rereads = (int64_t)c.rereads;
+    t->faults = (int64_t)c.faults;
+    t->fault_wait_us = (int64_t)c.fault_wait_us;
+    t->hook_wait_us = (int64_t)c.pin_wait_us;
+    t->queue_wait_us = (int64_t)c.queue_wait_us;
+    t->read_us = (int64_t)c.read_us;
+    t->carry_us = (int64_t)c.carry_us;
+    t->place_us = (int64_t)c.place_us;
+    t->evict_us = (int64_t)c.evict_us;
+    t->retries = (int64_t)c.retries;
+    t->failed_reads = (int64_t)c.failed_reads;
+    t->fallbacks = (int64_t)c.move_fallbacks;
+    t->lost_pages = (int64_t)c.lost_pages;
+    t->mapping_faults = (int64_t)c.mapping_faults;
+    t->resident_bytes = (int64_t)c.resident_bytes;
+    t->resident_extents = (int64_t)c.resident_extents;
+    t->pinned_bytes = (int64_t)c.pinned_bytes;
+}
+
+void bmoe_session_stats(struct bmoe_session *s, struct bmoe_stats *out)
+{
+    struct bmoe_stats t;
+    unmeasured(&t);
+    pager_stats(s, &t);
+    t.budget_bytes = s->streamed ? (int64_t)s->plan.budget : -1;
+    t.peak_rss_bytes = host_peak_rss_bytes();
+    host_process_read(&t.cpu_us, &t.majflt);
+    t.prefill_tokens = s->prefill_tokens;
+    t.prefill_us = s->prefill_us;
+    t.decode_tokens = s->decode_tokens;
+    t.decode_us = s->decode_us;
     give(out, out->size, &t, sizeof t);
 }
