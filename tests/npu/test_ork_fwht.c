@@ -77,6 +77,16 @@ static void test_involution_and_block(void **state)
 
 /* Bound between instruction sets: zero. Bound to the double product: half a code step plus what
  * float rounding of the row adds (1e-5 of the scale's range). */
+static float one_scale(const struct ork_kernels *k, const struct ork_quantise *how,
+                       uint32_t code_max, const float *row, uint32_t n, float *scratch,
+                       int8_t *codes)
+{
+    float scale;
+
+    ork_fused_codes(k, how, code_max, row, n, n, scratch, codes, &scale);
+    return scale;
+}
+
 static void check_fused(const struct ork_kernels *k, uint32_t n, bool norm, bool rotate,
                         uint32_t code_max)
 {
@@ -84,7 +94,8 @@ static void check_fused(const struct ork_kernels *k, uint32_t n, bool norm, bool
     float *scratch = malloc(n * sizeof(*scratch)), *rotated = malloc(n * sizeof(*row));
     double *exact = malloc(n * sizeof(*exact)), squares = 0;
     int8_t *codes = malloc(n), *scalar = malloc(n);
-    const struct ork_quantise how = {sizeof(how), norm ? w : NULL, 1e-5f, rotate, 0};
+    const struct ork_quantise how = {
+        .size = sizeof(how), .norm = norm ? w : NULL, .eps = 1e-5f, .rotate = rotate};
     float scale, scalar_scale;
 
     for (uint32_t i = 0; i < n; i++) {
@@ -92,8 +103,8 @@ static void check_fused(const struct ork_kernels *k, uint32_t n, bool norm, bool
         w[i] = 1 + rnd();
         squares += (double)row[i] * row[i];
     }
-    scale = ork_fused_codes(k, &how, code_max, row, n, scratch, codes);
-    scalar_scale = ork_fused_codes(ork_kernels_scalar(), &how, code_max, row, n, scratch, scalar);
+    scale = one_scale(k, &how, code_max, row, n, scratch, codes);
+    scalar_scale = one_scale(ork_kernels_scalar(), &how, code_max, row, n, scratch, scalar);
     assert_memory_equal(&scale, &scalar_scale, sizeof(scale));
     assert_memory_equal(codes, scalar, n);
     for (uint32_t i = 0; i < n; i++)
@@ -126,25 +137,25 @@ static void test_fused(void **state)
 
 static void test_odd_rows(void **state)
 {
-    const struct ork_quantise how = {sizeof(how), NULL, 0, false, 0};
+    const struct ork_quantise how = {.size = sizeof(how)};
     float row[32] = {0}, scratch[32];
     int8_t codes[32];
 
     (void)state;
-    assert_true(ork_fused_codes(ork_kernels_best(), &how, 127, row, 32, scratch, codes) == 0);
+    assert_true(one_scale(ork_kernels_best(), &how, 127, row, 32, scratch, codes) == 0);
     assert_int_equal(codes[0], 0);
     row[3] = 1e-44f;
-    assert_true(ork_fused_codes(ork_kernels_best(), &how, 127, row, 32, scratch, codes) == 0);
+    assert_true(one_scale(ork_kernels_best(), &how, 127, row, 32, scratch, codes) == 0);
     row[3] = NAN;
     row[4] = 2;
-    assert_true(isnan(ork_fused_codes(ork_kernels_best(), &how, 127, row, 32, scratch, codes)));
+    assert_true(isnan(one_scale(ork_kernels_best(), &how, 127, row, 32, scratch, codes)));
     row[3] = INFINITY;
-    assert_true(isnan(ork_fused_codes(ork_kernels_best(), &how, 127, row, 32, scratch, codes)));
+    assert_true(isnan(one_scale(ork_kernels_best(), &how, 127, row, 32, scratch, codes)));
     row[3] = 127;
     row[4] = -0.5f;
     row[5] = 0.49999997f;
     row[6] = 2.5f;
-    assert_true(ork_fused_codes(ork_kernels_best(), &how, 127, row, 32, scratch, codes) == 1);
+    assert_true(one_scale(ork_kernels_best(), &how, 127, row, 32, scratch, codes) == 1);
     assert_int_equal(codes[3], 127);
     assert_int_equal(codes[4], -1);
     assert_int_equal(codes[5], 0);

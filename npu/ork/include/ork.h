@@ -151,6 +151,10 @@ ORK_API int ork_weight_pack(struct ork_weight *weight, uint32_t n0, uint32_t n_r
 /* Reads rows back into host elements (tests, evicting to disk). */
 ORK_API int ork_weight_unpack(const struct ork_weight *weight, uint32_t n0, uint32_t n_rows,
                               void *rows);
+/* The packed bytes as they lie on the device, for keeping; and put back into a weight of the same
+ * type, shape and options. */
+ORK_API const void *ork_weight_image(const struct ork_weight *weight, uint64_t *bytes);
+ORK_API int ork_weight_set_image(struct ork_weight *weight, const void *image);
 ORK_API uint32_t ork_weight_n_slices(const struct ork_weight *weight);
 ORK_API void ork_weight_destroy(struct ork_weight *weight);
 
@@ -165,18 +169,32 @@ ORK_API int ork_input_pack(struct ork_input *input, uint32_t m, const void *rows
 /* What ork_input_quantise does to each float row x[K], in one pass: x *= rsqrt(mean(x^2) + eps)
  * * norm[k] (if norm), Walsh-Hadamard rotation in blocks of the largest power of two dividing K
  * (if rotate), scale = absmax / code_max, code = round half away(x / scale). Scales stay with the
- * input and are applied by matmuls whose output is float. Integer types only. */
+ * input and are applied by matmuls whose output is float. Integer types only. per_slice: one scale
+ * per row and K slice, for matmuls with scales_per_slice. */
 struct ork_quantise {
     size_t size;       /* sizeof(struct ork_quantise) */
     const float *norm; /* K RMSNorm weights, or NULL for none */
     float eps;
     bool rotate;
+    bool per_slice;
     size_t row_stride; /* floats between rows; 0 = K */
 };
 ORK_API int ork_input_quantise(struct ork_input *input, uint32_t m, const float *rows,
                                const struct ork_quantise *how);
-/* m floats; NULL when the input was not quantised. */
+/* The same in parts, each the rows of one matmul (an expert's): begin lays them out and grows the
+ * input where needed (nothing may be in flight), put quantises rows m0 .. of a part, on several
+ * threads at once for different rows, finish hands all to the device. room: 2 K floats. */
+ORK_API int ork_input_begin(struct ork_input *input, const uint32_t *part_rows, size_t n_parts);
+ORK_API int ork_input_put(struct ork_input *input, size_t part, uint32_t m0, uint32_t n_rows,
+                          const float *rows, const struct ork_quantise *how, float *room);
+ORK_API int ork_input_finish(struct ork_input *input);
+/* Of part 0: m floats (n_slices x m); NULL when the input was not quantised. */
 ORK_API const float *ork_input_scales(const struct ork_input *input);
+/* One row on the host, coded as ork_input_quantise does: k codes, a scale for each `slice` of them
+ * (0 = one). room: k floats. */
+ORK_API void ork_quantise_row(const struct ork_quantise *how, uint32_t code_max, const float *row,
+                              uint32_t k, uint32_t slice, float *room, int8_t *codes,
+                              float *scales);
 ORK_API void ork_input_destroy(struct ork_input *input);
 
 /* In place: every block of `block` (a power of two) floats of n is rotated, orthonormal. */
@@ -191,9 +209,11 @@ struct ork_matmul {
     const struct ork_weight *weight; /* borrowed until the fence is waited for */
     const struct ork_input *input;   /* packed, or NULL: pack `a` now */
     const void *a;                   /* M x K host elements; only without input; not kept */
-    uint32_t m;                      /* rows; with input exactly those it holds */
+    size_t part;                     /* of the input */
+    uint32_t m;                      /* rows; with input exactly those its part holds */
     void *c;                         /* M x c_stride of the host output element; written by wait */
     size_t c_stride;                 /* elements between rows; 0 = N */
+    const uint32_t *c_rows;          /* row i goes to row c_rows[i] of c; NULL = i; read by wait */
     /* Integer types: when b_scale is set, c is float: c = a_scale[m] * b_scale[n] * sum. */
     const float *b_scale;  /* N floats (or n_slices x N with scales_per_slice) */
     const float *a_scale;  /* M floats; NULL = the input's own */
@@ -212,6 +232,11 @@ ORK_API int ork_fence_wait(struct ork_fence *fence, int64_t timeout_us, struct o
 /* submit + wait. */
 ORK_API int ork_matmul_run(struct ork_device *device, const struct ork_matmul *batch, size_t n,
                            struct ork_error *error);
+/* The same product by the calling thread, from the packed memory: columns n0 (a multiple of 64)
+ * to n0 + n_cols, bit for bit what the device gives. Integer types with b_scale and an input; room:
+ * K + 31 bytes. -EOPNOTSUPP where the device might saturate. */
+ORK_API int ork_matmul_host(const struct ork_matmul *call, uint32_t n0, uint32_t n_cols,
+                            int8_t *room);
 /* Text dump of the program that failed last, NULL if none; the caller frees it. */
 ORK_API char *ork_device_last_failure(const struct ork_device *device);
 

@@ -25,7 +25,7 @@ static bool same_input(const struct ork_slicing *a, const struct ork_slicing *b)
 
 static int check_scales(const struct ork_matmul *c, struct ork_error *error)
 {
-    const bool own = c->input && c->input->quantised && !c->scales_per_slice;
+    const bool own = c->input && c->input->quantised && c->input->per_slice == c->scales_per_slice;
 
     if (!c->b_scale && (c->a_scale || c->scales_per_slice))
         return ork_fail(error, -EINVAL, "A matmul has a_scale or scales_per_slice but no b_scale.");
@@ -50,9 +50,12 @@ static int check_call(const struct ork_device *d, const struct ork_matmul *c, ui
         return ork_fail(error, -EINVAL, "Weights and inputs of a batch lie in different domains.");
     if (c->input && !same_input(&c->input->slicing, &c->weight->slicing))
         return ork_fail(error, -EINVAL, "An input was made for weights of another kind.");
-    if (c->input && c->m != c->input->rows.m)
+    if (c->input && c->part >= c->input->n_parts)
+        return ork_fail(error, -EINVAL, "An input of %zu parts has no part %zu.", c->input->n_parts,
+                        c->part);
+    if (c->input && c->m != c->input->parts[c->part].rows.m)
         return ork_fail(error, -EINVAL, "A matmul of %u rows has an input of %u.", c->m,
-                        c->input->rows.m);
+                        c->input->parts[c->part].rows.m);
     if (c->c_stride && c->c_stride < c->weight->n)
         return ork_fail(error, -EINVAL, "c_stride %zu is below N = %u.", c->c_stride, c->weight->n);
     if (!(flags & ORK_BATCH_PROBE) && !ork_selftest_verdict(d, c->weight->slicing.type))
@@ -164,7 +167,8 @@ static int pack_inputs(struct ork_fence *f, uint64_t input_bytes)
         struct ork_batch_item *item = &f->items[i];
 
         if (item->call.input) {
-            item->a_iova = item->call.input->bo.iova;
+            item->a_iova =
+                item->call.input->bo.iova + item->call.input->parts[item->call.part].offset;
             continue;
         }
         item->a_iova = f->inputs.iova + item->a_offset;

@@ -135,16 +135,22 @@ static int sync_outputs(struct ork_fence *f, struct ork_error *error)
     return 0;
 }
 
+static const float *row_scales(const struct ork_matmul *call)
+{
+    if (call->a_scale || !call->input)
+        return call->a_scale;
+    return ork_input_part_scales(call->input, call->part);
+}
+
 static uint64_t read_item(const struct ork_fence *f, const struct ork_batch_item *item)
 {
     const struct ork_matmul *call = &item->call;
     const struct ork_readback to = {
         .c = call->c,
         .stride = call->c_stride,
+        .rows = call->c_rows,
         .b_scale = call->b_scale,
-        .a_scale = call->a_scale ? call->a_scale
-                   : call->input ? call->input->scales
-                                 : NULL,
+        .a_scale = row_scales(call),
         .per_slice = call->scales_per_slice,
     };
     uint64_t at_bound = 0;

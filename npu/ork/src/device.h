@@ -3,6 +3,7 @@
 #define ORK_DEVICE_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "kernels.h"
 #include "ork_plan.h"
@@ -31,17 +32,27 @@ struct ork_weight {
     struct ork_bo bo;
 };
 
-/* Invariant: rows describes what was packed last (m = 0: nothing yet). */
+/* Rows [first, first + rows.m) of an input, laid out as one matmul reads them. */
+struct ork_input_part {
+    struct ork_rows rows;
+    uint64_t offset; /* in the input's memory */
+    uint64_t first;
+};
+
+/* Invariants: parts describe what was laid out last (n_parts = 0: nothing yet) and end within
+ * bo.bytes; part p's scales begin at n_slices * first, [slice][row] when per_slice, else [row]. */
 struct ork_input {
     struct ork_device *device; /* borrowed */
     struct ork_slicing slicing;
-    uint32_t max_m;
-    struct ork_rows rows;
+    uint64_t max_m; /* rows there is room for in scales */
+    struct ork_input_part *parts;
+    size_t n_parts;
+    size_t room_parts;
     struct ork_bo bo;
-    float *scales;  /* max_m; valid when quantised */
-    float *scratch; /* k */
-    int8_t *codes;  /* k */
-    bool quantised;
+    float *scales;         /* n_slices x max_m; valid when quantised */
+    float *scratch;        /* 2 k */
+    atomic_bool quantised; /* written by every thread that puts rows, all the same */
+    atomic_bool per_slice;
 };
 
 enum ork_batch_flags {
@@ -109,6 +120,8 @@ int ork_batch_run(struct ork_device *device, const struct ork_matmul *batch, siz
 int ork_batch_start(struct ork_fence *fence, struct ork_error *error);
 /* Waits for the jobs still out; -ETIMEDOUT keeps them. */
 int ork_batch_wait(struct ork_fence *fence, int64_t timeout_us);
+/* See struct ork_input. */
+const float *ork_input_part_scales(const struct ork_input *input, size_t part);
 /* Nothing in flight. NULL and half-built are fine. */
 void ork_batch_destroy(struct ork_fence *fence);
 /* Marks outputs before a verified run, and waits until no mark is left after it. */

@@ -8,11 +8,11 @@
 #include "kernels.h"
 #include "pack.h"
 
-/* Codes of one row: scratch holds k floats, codes k int8_t. Returns the scale: x is about
- * scale * code. A row that is not finite gives zero codes and scale NaN, so that it stays visible.
- */
-float ork_fused_codes(const struct ork_kernels *kernels, const struct ork_quantise *how,
-                      uint32_t code_max, const float *row, uint32_t k, float *scratch,
-                      int8_t *codes);
+/* Codes of one row: scratch holds k floats, codes k int8_t. scales[s] is that of elements
+ * [s * depth, (s + 1) * depth), the whole row where depth >= k: x is about scale * code. A row that
+ * is not finite gives zero codes and scales NaN, so that it stays visible. */
+void ork_fused_codes(const struct ork_kernels *kernels, const struct ork_quantise *how,
+                     uint32_t code_max, const float *row, uint32_t k, uint32_t depth,
+                     float *scratch, int8_t *codes, float *scales);
 
 #endif

@@ -1,10 +1,27 @@
-/* Packed inputs, shared by the matmuls of one layer. */
+/* Packed inputs, shared by the matmuls of one layer: one part for a dense product, one per expert
+ * for a routed one. */
 #include <errno.h>
 #include <stdlib.h>
 
 #include "device.h"
 #include "fused.h"
 #include "ork_error.h"
+
+/* Room for the scales of m rows. Contents are lost. */
+static int scales_room(struct ork_input *in, uint64_t m)
+{
+    float *scales;
+
+    if (m <= in->max_m)
+        return 0;
+    scales = calloc(m * in->slicing.n_slices, sizeof(*scales));
+    if (!scales)
+        return -ENOMEM;
+    free(in->scales);
+    in->scales = scales;
+    in->max_m = m;
+    return 0;
+}
 
 int ork_input_create(struct ork_device *device, const struct ork_weight *like, uint32_t max_m,
                      struct ork_input **out, struct ork_error *error)
@@ -20,11 +37,8 @@ int ork_input_create(struct ork_device *device, const struct ork_weight *like, u
         return ork_fail(error, -ENOMEM, "No memory for an input.");
     in->device = device;
     in->slicing = like->slicing;
-    in->max_m = max_m;
-    in->scales = calloc(max_m, sizeof(*in->scales));
-    in->scratch = calloc(like->slicing.k, sizeof(*in->scratch));
-    in->codes = calloc(like->slicing.k, 1);
-    rc = in->scales && in->scratch && in->codes ? 0 : -ENOMEM;
+    in->scratch = calloc(like->slicing.k, 2 * sizeof(*in->scratch));
+    rc = in->scratch ? scales_room(in, max_m) : -ENOMEM;
     if (!rc)
         rc = ork_pool_create(&device->pool, rows.bytes, ORK_KIND_INPUT, like->bo.domain, &in->bo);
     if (rc < 0) {
@@ -36,23 +50,61 @@ int ork_input_create(struct ork_device *device, const struct ork_weight *like, u
     return 0;
 }
 
-static int finish(struct ork_input *input)
-{
-    const struct ork_transport_ops *ops = input->device->transport->ops;
+/* ---- parts ------------------------------------------------------------------------------- */
 
-    return ops->bo_sync(input->device->transport, &input->bo, 0, input->rows.bytes,
-                        ORK_SYNC_TO_DEVICE);
+static int parts_room(struct ork_input *in, size_t n)
+{
+    struct ork_input_part *parts;
+
+    if (n <= in->room_parts)
+        return 0;
+    parts = realloc(in->parts, n * sizeof(*parts));
+    if (!parts)
+        return -ENOMEM;
+    in->parts = parts;
+    in->room_parts = n;
+    return 0;
 }
 
-int ork_input_pack(struct ork_input *input, uint32_t m, const void *rows)
+/* The old memory goes first: addresses are the scarce thing. Twice the need, so that a slowly
+ * growing batch does not come here each time. */
+static int memory_room(struct ork_input *in, uint64_t bytes)
 {
-    int rc = m <= input->max_m ? ork_rows_make(&input->slicing, m, &input->rows, NULL) : -EINVAL;
+    const uint32_t domain = in->bo.domain;
+    int rc;
 
+    if (bytes <= in->bo.bytes)
+        return 0;
+    ork_pool_destroy(&in->device->pool, &in->bo);
+    rc = ork_pool_create(&in->device->pool, 2 * bytes, ORK_KIND_INPUT, domain, &in->bo);
+    if (rc == -ENOMEM)
+        rc = ork_pool_create(&in->device->pool, bytes, ORK_KIND_INPUT, domain, &in->bo);
+    in->bo.domain = domain; /* also where there is nothing now, for the next try */
+    return rc;
+}
+
+int ork_input_begin(struct ork_input *in, const uint32_t *part_rows, size_t n_parts)
+{
+    uint64_t bytes = 0, m = 0;
+    int rc = parts_room(in, n_parts);
+
+    in->n_parts = 0;
+    for (size_t p = 0; rc >= 0 && p < n_parts; p++) {
+        struct ork_input_part *part = &in->parts[p];
+
+        *part = (struct ork_input_part){.offset = bytes, .first = m};
+        if (!part_rows[p])
+            continue;
+        rc = ork_rows_make(&in->slicing, part_rows[p], &part->rows, NULL);
+        bytes += (part->rows.bytes + ORK_TILE_ALIGN - 1) / ORK_TILE_ALIGN * ORK_TILE_ALIGN;
+        m += part_rows[p];
+    }
+    rc = rc < 0 ? rc : scales_room(in, m);
+    rc = rc < 0 ? rc : memory_room(in, bytes);
     if (rc < 0)
         return rc;
-    input->quantised = false;
-    ork_pack_rows(input->device->kernels, &input->slicing, &input->rows, input->bo.map, rows);
-    return finish(input);
+    in->n_parts = n_parts;
+    return 0;
 }
 
 /* The largest code of the type the weight was made for. */
@@ -60,36 +112,96 @@ static uint32_t code_max(const struct ork_slicing *slicing)
 {
     if (slicing->type == ORK_I8_I32)
         return 127;
-    return slicing->options.i4_absmax < 7 ? slicing->options.i4_absmax : 7;
+    return slicing->options.i4_absmax && slicing->options.i4_absmax < 7 ? slicing->options.i4_absmax
+                                                                        : 7;
+}
+
+#define MAX_SLICES 1024u /* scales of one row on the stack; 32 768 elements in slices of 32 */
+
+static void put_row(struct ork_input *in, struct ork_input_part *part, uint32_t m, const float *row,
+                    const struct ork_quantise *how, float *room)
+{
+    const struct ork_slicing *s = &in->slicing;
+    int8_t *codes = (int8_t *)(room + s->k);
+    float *to = in->scales + part->first * s->n_slices;
+    float scales[MAX_SLICES];
+
+    ork_fused_codes(in->device->kernels, how, code_max(s), row, s->k,
+                    how->per_slice ? s->depth : s->k, room, codes, scales);
+    for (uint32_t i = 0; i < (how->per_slice ? s->n_slices : 1); i++)
+        to[(size_t)i * part->rows.m + m] = scales[i];
+    ork_pack_row(in->device->kernels, s, &part->rows, (uint8_t *)in->bo.map + part->offset, m,
+                 codes);
+}
+
+int ork_input_put(struct ork_input *in, size_t p, uint32_t m0, uint32_t n_rows, const float *rows,
+                  const struct ork_quantise *how, float *room)
+{
+    const size_t stride = how->row_stride ? how->row_stride : in->slicing.k;
+
+    if (how->size != sizeof(*how) || p >= in->n_parts || m0 > in->parts[p].rows.m ||
+        n_rows > in->parts[p].rows.m - m0 || (how->per_slice && in->slicing.n_slices > MAX_SLICES))
+        return -EINVAL;
+    if (in->slicing.type != ORK_I8_I32 && in->slicing.type != ORK_I4_I16)
+        return -EOPNOTSUPP;
+    for (uint32_t i = 0; i < n_rows; i++)
+        put_row(in, &in->parts[p], m0 + i, rows + i * stride, how, room);
+    atomic_store_explicit(&in->quantised, true, memory_order_relaxed);
+    atomic_store_explicit(&in->per_slice, how->per_slice, memory_order_relaxed);
+    return 0;
+}
+
+int ork_input_finish(struct ork_input *in)
+{
+    const struct ork_transport_ops *ops = in->device->transport->ops;
+    uint64_t bytes = 0;
+
+    for (size_t p = 0; p < in->n_parts; p++)
+        if (in->parts[p].rows.m)
+            bytes = in->parts[p].offset + in->parts[p].rows.bytes;
+    if (!bytes)
+        return 0;
+    return ops->bo_sync(in->device->transport, &in->bo, 0, bytes, ORK_SYNC_TO_DEVICE);
+}
+
+/* ---- one part ---------------------------------------------------------------------------- */
+
+int ork_input_pack(struct ork_input *input, uint32_t m, const void *rows)
+{
+    int rc = m && m <= input->max_m ? ork_input_begin(input, &m, 1) : -EINVAL;
+
+    if (rc < 0)
+        return rc;
+    input->quantised = false;
+    ork_pack_rows(input->device->kernels, &input->slicing, &input->parts[0].rows, input->bo.map,
+                  rows);
+    return ork_input_finish(input);
 }
 
 int ork_input_quantise(struct ork_input *input, uint32_t m, const float *rows,
                        const struct ork_quantise *how)
 {
-    const size_t stride = how->row_stride ? how->row_stride : input->slicing.k;
     int rc;
 
-    if (how->size != sizeof(*how) || m > input->max_m)
+    if (how->size != sizeof(*how) || !m || m > input->max_m)
         return -EINVAL;
     if (input->slicing.type != ORK_I8_I32 && input->slicing.type != ORK_I4_I16)
         return -EOPNOTSUPP;
-    rc = ork_rows_make(&input->slicing, m, &input->rows, NULL);
-    if (rc < 0)
-        return rc;
-    for (uint32_t i = 0; i < m; i++) {
-        input->scales[i] =
-            ork_fused_codes(input->device->kernels, how, code_max(&input->slicing),
-                            rows + i * stride, input->slicing.k, input->scratch, input->codes);
-        ork_pack_row(input->device->kernels, &input->slicing, &input->rows, input->bo.map, i,
-                     input->codes);
-    }
-    input->quantised = true;
-    return finish(input);
+    rc = ork_input_begin(input, &m, 1);
+    rc = rc < 0 ? rc : ork_input_put(input, 0, 0, m, rows, how, input->scratch);
+    return rc < 0 ? rc : ork_input_finish(input);
+}
+
+const float *ork_input_part_scales(const struct ork_input *input, size_t part)
+{
+    if (!input->quantised || part >= input->n_parts)
+        return NULL;
+    return input->scales + input->parts[part].first * input->slicing.n_slices;
 }
 
 const float *ork_input_scales(const struct ork_input *input)
 {
-    return input->quantised ? input->scales : NULL;
+    return ork_input_part_scales(input, 0);
 }
 
 void ork_input_destroy(struct ork_input *input)
@@ -97,8 +209,8 @@ void ork_input_destroy(struct ork_input *input)
     if (!input)
         return;
     ork_pool_destroy(&input->device->pool, &input->bo);
+    free(input->parts);
     free(input->scales);
     free(input->scratch);
-    free(input->codes);
     free(input);
 }

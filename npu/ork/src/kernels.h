@@ -30,6 +30,8 @@ struct ork_kernels {
     void (*add_f16)(float *acc, const uint8_t *src, size_t step, size_t n);
     /* out[i] = (float)acc[i] * (a * b[i]), added to out[i] when add. */
     void (*scale)(float *out, const int32_t *acc, const float *b, float a, size_t n, bool add);
+    /* sums[j] += the dot product of x and w + 32 j, 32 codes each. */
+    void (*dots)(int32_t *sums, const int8_t *w, const int8_t *x, size_t n);
     /* Round to nearest even; NaN stays a quiet NaN. */
     void (*to_f16)(uint16_t *out, const float *src, size_t n);
     /* y[i] = x[i] * norm[i] (norm NULL: a copy); returns the sum of x[i]^2, lane i % 16 first. */

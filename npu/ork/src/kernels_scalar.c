@@ -95,6 +95,17 @@ static void scale(float *out, const int32_t *acc, const float *b, float a, size_
     }
 }
 
+static void dots(int32_t *sums, const int8_t *w, const int8_t *x, size_t n)
+{
+    for (size_t j = 0; j < n; j++) {
+        int32_t sum = 0;
+
+        for (int i = 0; i < 32; i++)
+            sum += (int16_t)w[32 * j + i] * (int16_t)x[i];
+        sums[j] += sum;
+    }
+}
+
 static void to_f16(uint16_t *out, const float *src, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -167,6 +178,7 @@ const struct ork_kernels *ork_kernels_scalar(void)
         .add_f32 = add_f32,
         .add_f16 = add_f16,
         .scale = scale,
+        .dots = dots,
         .to_f16 = to_f16,
         .norm_mul = norm_mul,
         .fwht = fwht,

@@ -179,6 +179,23 @@ void ork_pack_row(const struct ork_kernels *kernels, const struct ork_slicing *s
     }
 }
 
+void ork_unpack_row(const struct ork_kernels *kernels, const struct ork_slicing *slicing,
+                    const struct ork_rows *rows, const uint8_t *input, uint32_t m, int8_t *row)
+{
+    const struct ork_type_desc *type = ork_type_find(slicing->type);
+
+    for (uint32_t slice = 0; slice < slicing->n_slices; slice++) {
+        const struct feature_run from = feature_run(slicing, rows, m, slice);
+        const size_t cells = ork_slicing_depth(slicing, slice) / type->feature_c2;
+        int8_t *to = row + (size_t)slice * slicing->depth;
+
+        if (type->in_bits == 4)
+            kernels->nibbles_get(to, input + from.offset, from.step, cells);
+        else
+            kernels->cells_get((uint8_t *)to, input + from.offset, from.step, cells);
+    }
+}
+
 #define PACK_BLOCK 256u /* K elements; whole blocks of 32 */
 
 /* Row after row would write cells a power of two apart all over the first-level cache (2 KiB in a

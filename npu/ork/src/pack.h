@@ -23,6 +23,9 @@ void ork_unpack_weight(const struct ork_kernels *kernels, const struct ork_slici
 /* Row m of A into an input of rows->bytes bytes. */
 void ork_pack_row(const struct ork_kernels *kernels, const struct ork_slicing *slicing,
                   const struct ork_rows *rows, uint8_t *input, uint32_t m, const void *row);
+/* The reverse, k_pad host elements. Integer types. */
+void ork_unpack_row(const struct ork_kernels *kernels, const struct ork_slicing *slicing,
+                    const struct ork_rows *rows, const uint8_t *input, uint32_t m, int8_t *row);
 /* Rows 0 .. rows->m - 1. */
 void ork_pack_rows(const struct ork_kernels *kernels, const struct ork_slicing *slicing,
                    const struct ork_rows *rows, uint8_t *input, const void *all);
@@ -31,6 +34,7 @@ void ork_pack_rows(const struct ork_kernels *kernels, const struct ork_slicing *
 struct ork_readback {
     void *c;              /* m x stride elements of the type's host output, float with b_scale */
     size_t stride;        /* elements between rows */
+    const uint32_t *rows; /* row i goes to row rows[i]; NULL = i */
     const float *b_scale; /* n, or n_slices x n with per_slice */
     const float *a_scale; /* m, or n_slices x m with per_slice */
     bool per_slice;

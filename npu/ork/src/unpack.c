@@ -66,12 +66,19 @@ static void add_slice(struct reader *r, void *sums, uint32_t slice, uint32_t row
                 cells - c < group ? cells - c : group);
 }
 
+static size_t row_of_c(const struct reader *r, uint32_t row)
+{
+    const size_t m = r->tiles->m0 + row;
+
+    return (r->to->rows ? r->to->rows[m] : m) * r->to->stride;
+}
+
 /* Integer sums times scales, slice by slice or all at once. */
 static void read_scaled(struct reader *r, uint32_t row, uint32_t n0, uint32_t cols)
 {
     const struct ork_readback *to = r->to;
     const uint32_t m = r->tiles->m0 + row, n = r->tiles->n0 + n0;
-    float *out = (float *)to->c + m * to->stride + n;
+    float *out = (float *)to->c + row_of_c(r, row) + n;
     union sums sums;
 
     memset(&sums, 0, sizeof(sums));
@@ -90,8 +97,7 @@ static void read_scaled(struct reader *r, uint32_t row, uint32_t n0, uint32_t co
 static void read_plain(struct reader *r, uint32_t row, uint32_t n0, uint32_t cols)
 {
     const uint32_t bytes = r->type->acc_bytes;
-    uint8_t *out =
-        (uint8_t *)r->to->c + ((r->tiles->m0 + row) * r->to->stride + r->tiles->n0 + n0) * bytes;
+    uint8_t *out = (uint8_t *)r->to->c + (row_of_c(r, row) + r->tiles->n0 + n0) * bytes;
     union sums sums;
 
     memset(&sums, 0, sizeof(sums));

@@ -149,6 +149,21 @@ int ork_weight_unpack(const struct ork_weight *weight, uint32_t n0, uint32_t n_r
     return 0;
 }
 
+const void *ork_weight_image(const struct ork_weight *weight, uint64_t *bytes)
+{
+    *bytes = ork_slicing_weight_bytes(&weight->slicing, weight->n);
+    return weight->bo.map;
+}
+
+int ork_weight_set_image(struct ork_weight *weight, const void *image)
+{
+    const uint64_t bytes = ork_slicing_weight_bytes(&weight->slicing, weight->n);
+
+    memcpy(weight->bo.map, image, bytes);
+    return weight->device->transport->ops->bo_sync(weight->device->transport, &weight->bo, 0, bytes,
+                                                   ORK_SYNC_TO_DEVICE);
+}
+
 uint32_t ork_weight_n_slices(const struct ork_weight *weight)
 {
     return weight->slicing.n_slices;

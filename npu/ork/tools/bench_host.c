@@ -42,13 +42,14 @@ static double fused_us(const struct ork_kernels *k, bool rotate, uint32_t width,
     const struct ork_quantise how = {
         .size = sizeof(how), .norm = row + width, .eps = 1e-6f, .rotate = rotate};
     double best = 0;
+    float scale;
 
     for (int round = 0; round < 2 * ROUNDS; round++) {
         const double start = now_us();
         double us;
 
         for (int i = 0; i < 100; i++)
-            ork_fused_codes(k, &how, 127, row, width, scratch, codes);
+            ork_fused_codes(k, &how, 127, row, width, width, scratch, codes, &scale);
         us = (now_us() - start) / 100;
         best = !round || us < best ? us : best;
     }
