@@ -5,10 +5,11 @@
  * text tokenised and one decode computed. With --program the program itself is run on every one of
  * them, and must end with 1 or 2 and one sentence (or 0, when the mutation left a model that runs).
  *
- * Usage: mutate_headers [--seed N] [--count N] [--only N] [--keep DIR] [--program PROGRAM]
- *                       [--verbose 1] MODEL...
+ * Usage: mutate_headers [--seed N] [--count N] [--first N] [--only N] [--keep DIR]
+ *                       [--program PROGRAM] [--verbose 1] MODEL...
  *
- * Each mutation follows from the seed and its number, so that --only N makes it again.
+ * Each mutation follows from the seed and its number, so that --only N makes it again
+ * and --first N goes on with it.
  */
 #include "engine/session.h"
 #include "engine/trial.h"
@@ -234,6 +235,8 @@ static bool parse(struct options *o, int argc, char **argv)
             o->seed = strtoull(argv[i + 1], NULL, 10);
         else if (strcmp(argv[i], "--count") == 0)
             o->count = strtoull(argv[i + 1], NULL, 10);
+        else if (strcmp(argv[i], "--first") == 0)
+            o->first = strtoull(argv[i + 1], NULL, 10);
         else if (strcmp(argv[i], "--only") == 0)
             o->first = strtoull(argv[i + 1], NULL, 10), o->count = 1;
         else if (strcmp(argv[i], "--keep") == 0)
@@ -255,7 +258,7 @@ int main(int argc, char **argv)
     struct options o;
     struct tally t = {0};
     if (!parse(&o, argc, argv)) {
-        fputs("usage: mutate_headers [--seed N] [--count N] [--only N] [--keep DIR] "
+        fputs("usage: mutate_headers [--seed N] [--count N] [--first N] [--only N] [--keep DIR] "
               "[--program PROGRAM] [--verbose 1] MODEL...\n",
               stderr);
         return 2;
