@@ -160,6 +160,8 @@ bool chat_starts_thinking(const struct chat *chat)
 struct builder {
     char *text;
     size_t bytes, room;
+    struct bmoe_span *words; /* room for every message */
+    size_t n_words;
     bool failed;
 };
 
@@ -188,12 +190,21 @@ static void add_text(struct builder *b, const char *text)
         add(b, text, strlen(text));
 }
 
+static void add_words(struct builder *b, const struct chat_message *m)
+{
+    size_t begin = b->bytes;
+
+    add(b, m->text, m->bytes);
+    if (!b->failed)
+        b->words[b->n_words++] = (struct bmoe_span){begin, b->bytes};
+}
+
 static void add_turn(struct builder *b, const struct chat_format *f, const struct chat_message *m)
 {
     add_text(b, f->turn_begin[m->role]);
     if (m->role == CHAT_ASSISTANT)
         add_text(b, f->past_answer);
-    add(b, m->text, m->bytes);
+    add_words(b, m);
     add_text(b, f->turn_end[m->role]);
 }
 
@@ -215,7 +226,7 @@ static size_t add_system(struct builder *b, const struct chat *chat,
     add_text(b, f->turn_begin[CHAT_SYSTEM]);
     add_text(b, think);
     if (given)
-        add(b, messages[0].text, messages[0].bytes);
+        add_words(b, &messages[0]);
     add_text(b, f->turn_end[CHAT_SYSTEM]);
     return given ? 1 : 0;
 }
@@ -233,12 +244,21 @@ static void add_answer_begin(struct builder *b, const struct chat *chat)
         add_text(b, f->begin_think);
 }
 
-int chat_render(const struct chat *chat, const struct chat_message *messages, size_t n, char **out,
-                size_t *out_bytes, struct bmoe_error *err)
+void chat_prompt_fini(struct chat_prompt *prompt)
+{
+    free(prompt->text);
+    free(prompt->words);
+    *prompt = (struct chat_prompt){0};
+}
+
+int chat_render(const struct chat *chat, const struct chat_message *messages, size_t n,
+                struct chat_prompt *out, struct bmoe_error *err)
 {
     const struct chat_format *f = chat->format;
     const struct chat_message *merged = NULL;
-    struct builder b = {0};
+    struct builder b = {.words = calloc(n + 1, sizeof(*b.words))};
+
+    b.failed = b.words == NULL;
 
     for (size_t i = add_system(&b, chat, messages, n); i < n; i++) {
         if (messages[i].role == CHAT_SYSTEM && f->turn_begin[CHAT_SYSTEM] == NULL) {
@@ -247,9 +267,9 @@ int chat_render(const struct chat *chat, const struct chat_message *messages, si
         }
         if (merged != NULL && messages[i].role == CHAT_USER) {
             add_text(&b, f->turn_begin[CHAT_USER]);
-            add(&b, merged->text, merged->bytes);
+            add_words(&b, merged);
             add_text(&b, f->turn_end[CHAT_SYSTEM]);
-            add(&b, messages[i].text, messages[i].bytes);
+            add_words(&b, &messages[i]);
             add_text(&b, f->turn_end[CHAT_USER]);
             merged = NULL;
             continue;
@@ -259,9 +279,9 @@ int chat_render(const struct chat *chat, const struct chat_message *messages, si
     add_answer_begin(&b, chat);
     if (b.failed) {
         free(b.text);
+        free(b.words);
         return cli_error_set(err, BMOE_E_MEMORY, "there is no memory for the conversation's text");
     }
-    *out = b.text;
-    *out_bytes = b.bytes;
+    *out = (struct chat_prompt){b.text, b.bytes, b.words, b.n_words};
     return 0;
 }

@@ -62,10 +62,19 @@ const struct chat_format *chat_format_get(int id);
 int chat_choose(struct chat *out, const char *template_text, int id, bool think,
                 struct bmoe_error *err);
 
-/* Renders the messages and the beginning of the assistant's next turn. On success *out is a
- * NUL-terminated text of *out_bytes bytes that the caller frees. Answers 0 or BMOE_E_MEMORY. */
-int chat_render(const struct chat *chat, const struct chat_message *messages, size_t n, char **out,
-                size_t *out_bytes, struct bmoe_error *err);
+/* A rendered conversation, heap. */
+struct chat_prompt {
+    char *text; /* NUL-terminated */
+    size_t bytes;
+    struct bmoe_span *words; /* where the messages' texts are in it, as bmoe_generate wants them */
+    size_t n_words;
+};
+
+/* Renders the messages and the beginning of the assistant's next turn. On success the caller ends
+ * *out with chat_prompt_fini. Answers 0 or BMOE_E_MEMORY. */
+int chat_render(const struct chat *chat, const struct chat_message *messages, size_t n,
+                struct chat_prompt *out, struct bmoe_error *err);
+void chat_prompt_fini(struct chat_prompt *prompt);
 
 /* True when the answer's text starts within the thinking span. */
 bool chat_starts_thinking(const struct chat *chat);

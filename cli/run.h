@@ -29,10 +29,15 @@ struct run {
 struct run_request {
     const char *prompt;
     size_t prompt_bytes;
+    const struct bmoe_span *words; /* n_words of them */
+    size_t n_words;
     uint32_t n_predict;
     const struct chat *chat; /* NULL: the text is printed as it comes */
     bool keep_kv;
 };
+
+/* Points the request at a rendered conversation, which must outlive it. */
+void run_request_set_prompt(struct run_request *request, const struct chat_prompt *prompt);
 
 /* An answer without its thinking span; heap, NUL-terminated, NULL when nothing came. */
 struct run_answer {

@@ -69,18 +69,18 @@ static int take_turn(struct conversation *c, char *text, struct bmoe_error *err)
 {
     struct run_request request = {.chat = &c->chat, .keep_kv = true};
     struct run_answer answer = {0};
-    char *rendered = NULL;
+    struct chat_prompt rendered = {0};
     int rc = append(c, CHAT_USER, text, err);
 
     if (rc < 0)
         return rc;
     request.n_predict = c->run->options->typed[OPT_N_PREDICT] ? c->run->options->n_predict : 0;
-    rc = chat_render(&c->chat, c->messages, c->n, &rendered, &request.prompt_bytes, err);
+    rc = chat_render(&c->chat, c->messages, c->n, &rendered, err);
     if (rc < 0)
         return rc;
-    request.prompt = rendered;
+    run_request_set_prompt(&request, &rendered);
     rc = run_generate(c->run, &request, &answer, err);
-    free(rendered);
+    chat_prompt_fini(&rendered);
     if (rc >= 0 || rc == BMOE_E_CANCELLED) {
         if (answer.bytes > 0)
             return append(c, CHAT_ASSISTANT, answer.text, err);

@@ -122,6 +122,14 @@ static int judge(struct printing *p, int rc, struct bmoe_error *err)
     return rc;
 }
 
+void run_request_set_prompt(struct run_request *request, const struct chat_prompt *prompt)
+{
+    request->prompt = prompt->text;
+    request->prompt_bytes = prompt->bytes;
+    request->words = prompt->words;
+    request->n_words = prompt->n_words;
+}
+
 int run_generate(struct run *run, const struct run_request *request, struct run_answer *answer,
                  struct bmoe_error *err)
 {
@@ -137,6 +145,8 @@ int run_generate(struct run *run, const struct run_request *request, struct run_
     session_args_generate(&g, run->options, run->grammar);
     g.prompt = request->prompt;
     g.prompt_bytes = request->prompt_bytes;
+    g.words = request->words;
+    g.n_words = request->n_words;
     g.n_predict = request->n_predict;
     g.keep_kv = request->keep_kv;
     g.special = p.chat;

@@ -13,7 +13,7 @@ int run_prompt(struct run *run, const struct cli_text *prompt, struct bmoe_error
                                   .prompt_bytes = prompt->bytes,
                                   .n_predict = run->options->n_predict};
     struct chat chat;
-    char *rendered = NULL;
+    struct chat_prompt rendered = {0};
     int rc;
 
     if (run->options->chatml) {
@@ -21,13 +21,13 @@ int run_prompt(struct run *run, const struct cli_text *prompt, struct bmoe_error
         rc = chat_choose(&chat, info.chat_template, run->options->chat_format,
                          !run->options->no_think, err);
         if (rc == 0)
-            rc = chat_render(&chat, &turn, 1, &rendered, &request.prompt_bytes, err);
+            rc = chat_render(&chat, &turn, 1, &rendered, err);
         if (rc < 0)
             return rc;
-        request.prompt = rendered;
+        run_request_set_prompt(&request, &rendered);
         request.chat = &chat;
     }
     rc = run_generate(run, &request, NULL, err);
-    free(rendered);
+    chat_prompt_fini(&rendered);
     return rc;
 }

@@ -165,11 +165,18 @@ struct bmoe_sampling {
     const char *grammar;  /* GBNF, NULL: none */
 };
 
+/* The bytes of a text from begin up to, and without, end. */
+struct bmoe_span {
+    size_t begin, end;
+};
+
 struct bmoe_generate {
     size_t size;
-    const char *prompt; /* UTF-8; special tokens in it are recognised */
+    const char *prompt; /* UTF-8; special tokens in it are recognised, but not in `words` */
     size_t prompt_bytes;
-    const int32_t *tokens; /* n_tokens of the model's own instead of a prompt, or NULL */
+    const struct bmoe_span *words; /* n_words parts of the prompt, in order, that somebody wrote: */
+    size_t n_words;                /* they cannot imitate the marks of a chat format */
+    const int32_t *tokens;         /* n_tokens of the model's own instead of a prompt, or NULL */
     size_t n_tokens;
     uint32_t n_predict; /* tokens at most; 0: until the context is full */
     bool ignore_eos;

@@ -1,6 +1,6 @@
 /*
- * The one list of counters. It makes struct bmoe_stats; the program makes of it the counters' keys in
- * BMOE_DONE and BMOE_STATS, in the trailer of a CSV file and in the summary; and the tables of
+ * The one list of counters. It makes struct bmoe_stats; the program makes of it the counters' keys
+ * in BMOE_DONE and BMOE_STATS, in the trailer of a CSV file and in the summary; and the tables of
  * docs/protocol.md. A new counter is one row here and one assignment where it is measured.
  *
  *   BMOE_COUNTERS(X)   X(member, kind, unit, key, phases, meaning)

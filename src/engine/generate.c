@@ -128,8 +128,13 @@ static int answer(struct run *run, struct bmoe_error *err)
 static int prompt_tokens(const struct run *run, llama_token **out, struct bmoe_error *err)
 {
     const struct bmoe_generate *g = run->g;
+    const struct prompt_text text = {.text = g->prompt,
+                                     .bytes = g->prompt_bytes,
+                                     .words = g->words,
+                                     .n_words = g->n_words,
+                                     .add_special = !g->no_bos};
     if (!g->tokens)
-        return prompt_tokenize(run->s, g->prompt, g->prompt_bytes, !g->no_bos, out, err);
+        return prompt_words_tokenize(run->s, &text, out, err);
     for (size_t i = 0; i < g->n_tokens; i++)
         if (g->tokens[i] < 0 || (uint32_t)g->tokens[i] >= run->s->n_vocab)
             return error_set(err, BMOE_E_MISUSE, BMOE_SCOPE_REQUEST,

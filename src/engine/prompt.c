@@ -5,27 +5,13 @@
 #include "base/clock.h"
 #include "base/error.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 int prompt_tokenize(struct bmoe_session *s, const char *text, size_t bytes, bool add_special,
                     llama_token **out, struct bmoe_error *err)
 {
-    if (bytes > INT32_MAX / 2)
-        return error_set(err, BMOE_E_MISUSE, BMOE_SCOPE_REQUEST,
-                         "a text of %zu bytes is more than libllama tokenizes at once", bytes);
-    int32_t room = (int32_t)bytes + 8;
-    llama_token *tokens = malloc((size_t)room * sizeof *tokens);
-    if (!tokens)
-        return error_set(err, BMOE_E_MEMORY, BMOE_SCOPE_REQUEST, "no memory for the tokens");
-    int n = llama_tokenize(s->vocab, text, (int32_t)bytes, tokens, room, add_special, true);
-    if (n < 0) {
-        free(tokens);
-        return error_set(err, BMOE_E_INTERNAL, BMOE_SCOPE_REQUEST,
-                         "libllama makes %d tokens of %zu bytes", -n, bytes);
-    }
-    *out = tokens;
-    return n;
+    struct prompt_text p = {.text = text, .bytes = bytes, .add_special = add_special};
+    return prompt_words_tokenize(s, &p, out, err);
 }
 
 static uint32_t common_prefix(const struct bmoe_session *s, const llama_token *tokens, uint32_t n)

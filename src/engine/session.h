@@ -121,8 +121,20 @@ int options_resolve(struct bmoe_session *s, const struct bmoe_options *o, struct
 /* "f16" and so on; -1 when it is no KV type. */
 int options_kv_type(const char *name);
 
-/* prompt.c: the text's tokens in *out (the caller frees it); answers how many. MISUSE when the text
- * is not UTF-8 or longer than libllama takes. */
+/* A text to be tokenized. */
+struct prompt_text {
+    const char *text;
+    size_t bytes;
+    const struct bmoe_span *words; /* no special token is recognised in them */
+    size_t n_words;
+    bool add_special; /* the tokens that begin and end a text, where the model wants them */
+};
+
+/* prompt_words.c: the text's tokens in *out (the caller frees it); answers how many. MISUSE when
+ * the words are not in order, or the text is longer than libllama takes. */
+int prompt_words_tokenize(const struct bmoe_session *s, const struct prompt_text *p,
+                          llama_token **out, struct bmoe_error *err);
+/* prompt.c: the same for a text without words. */
 int prompt_tokenize(struct bmoe_session *s, const char *text, size_t bytes, bool add_special,
                     llama_token **out, struct bmoe_error *err);
 /* Makes the memory hold all but the last of the n prompt tokens' work: reuses the common prefix

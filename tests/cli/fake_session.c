@@ -209,10 +209,10 @@ static void say_request(const struct bmoe_session *s, const struct bmoe_generate
         say_text(s, "prompt", g->prompt, g->prompt_bytes);
     if (!has(s->spec, "options"))
         return;
-    say(s, "n %u temp %g k %d p %g min %g repeat %g seed %u eos %d keep %d special %d",
+    say(s, "n %u temp %g k %d p %g min %g repeat %g seed %u eos %d keep %d special %d words %zu",
         g->n_predict, (double)g->sampling.temp, g->sampling.top_k, (double)g->sampling.top_p,
         (double)g->sampling.min_p, (double)g->sampling.repeat_penalty, g->sampling.seed,
-        g->ignore_eos, g->keep_kv, g->special);
+        g->ignore_eos, g->keep_kv, g->special, g->n_words);
     for (size_t i = 0; i < g->n_stop; i++)
         say_text(s, "stop", g->stop[i], strlen(g->stop[i]));
     if (g->sampling.grammar != NULL)

@@ -140,13 +140,17 @@ static void assert_rendered(const struct chat *chat, const struct chat_message *
                             const char *wanted)
 {
     struct bmoe_error err;
-    size_t bytes = 0;
-    char *text = NULL;
+    struct chat_prompt p;
 
-    assert_int_equal(chat_render(chat, messages, n, &text, &bytes, &err), 0);
-    assert_string_equal(text, wanted);
-    assert_int_equal(bytes, strlen(wanted));
-    free(text);
+    assert_int_equal(chat_render(chat, messages, n, &p, &err), 0);
+    assert_string_equal(p.text, wanted);
+    assert_int_equal(p.bytes, strlen(wanted));
+    assert_int_equal(p.n_words, n);
+    for (size_t i = 0; i < n; i++) {
+        assert_int_equal(p.words[i].end - p.words[i].begin, messages[i].bytes);
+        assert_memory_equal(p.text + p.words[i].begin, messages[i].text, messages[i].bytes);
+    }
+    chat_prompt_fini(&p);
 }
 
 static void test_renderings(void **state)
@@ -171,16 +175,16 @@ static void test_prefix_is_kept(void **state)
     for (int id = 0; id < CHAT_COUNT; id++) {
         struct bmoe_error err;
         struct chat chat;
-        char *shorter, *longer;
-        size_t shorter_bytes, longer_bytes, turn_bytes;
+        struct chat_prompt shorter, longer;
+        size_t turn_bytes;
 
         assert_int_equal(chat_choose(&chat, NULL, id, true, &err), 0);
-        assert_int_equal(chat_render(&chat, talk, 2, &shorter, &shorter_bytes, &err), 0);
-        assert_int_equal(chat_render(&chat, talk, 4, &longer, &longer_bytes, &err), 0);
+        assert_int_equal(chat_render(&chat, talk, 2, &shorter, &err), 0);
+        assert_int_equal(chat_render(&chat, talk, 4, &longer, &err), 0);
         turn_bytes = chat.opens ? strlen(chat.format->begin_think) : 0;
-        assert_memory_equal(longer, shorter, shorter_bytes - turn_bytes);
-        free(shorter);
-        free(longer);
+        assert_memory_equal(longer.text, shorter.text, shorter.bytes - turn_bytes);
+        chat_prompt_fini(&shorter);
+        chat_prompt_fini(&longer);
     }
 }
 
@@ -192,16 +196,15 @@ static void test_long_text(void **state)
     struct chat_message message = {CHAT_USER, big, bytes};
     struct bmoe_error err;
     struct chat chat;
-    char *text;
-    size_t text_bytes;
+    struct chat_prompt p;
 
     (void)state;
     memset(big, '%', bytes);
     assert_int_equal(chat_choose(&chat, NULL, CHAT_CHATML, true, &err), 0);
-    assert_int_equal(chat_render(&chat, &message, 1, &text, &text_bytes, &err), 0);
-    assert_int_equal(text_bytes, bytes + strlen(IM_ONE) - 2);
-    assert_int_equal(text[text_bytes], '\0');
-    free(text);
+    assert_int_equal(chat_render(&chat, &message, 1, &p, &err), 0);
+    assert_int_equal(p.bytes, bytes + strlen(IM_ONE) - 2);
+    assert_int_equal(p.text[p.bytes], '\0');
+    chat_prompt_fini(&p);
     free(big);
 }
 

@@ -38,12 +38,12 @@ static char *render_ours(enum chat_id id, size_t first)
 {
     struct bmoe_error err;
     struct chat chat;
-    char *text;
-    size_t bytes;
+    struct chat_prompt p;
 
     assert_int_equal(chat_choose(&chat, NULL, (int)id, true, &err), 0);
-    assert_int_equal(chat_render(&chat, talk + first, N_TALK - first, &text, &bytes, &err), 0);
-    return text;
+    assert_int_equal(chat_render(&chat, talk + first, N_TALK - first, &p, &err), 0);
+    free(p.words);
+    return p.text;
 }
 
 /* Removes the first `part` from text; it must be there. */
