@@ -1,252 +1,181 @@
-/* W8A8: every row of activations gets int8 codes and one scale, every output channel has its own;
- * sums are exact in int32, so the result depends on the rows alone, never on how they are batched.
+/* Sums are exact whole numbers, so a row's result depends on that row alone, never on its company
+ * nor on who multiplied.
  *
- * MUL_MAT_ID sorts the rows by expert first. The experts that have rows go to the NPU together, as
- * one batch: what a submit costs is paid once for the layer. */
+ * All matrices that have rows (the experts of a layer) go to the NPU together: what a submit costs
+ * is paid once. Few rows of a dense weight are multiplied by the workers, from the same memory. */
 #include "mul_mat.h"
 
 #include <errno.h>
-#include <stdio.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "row_codes.h"
+#include "placement.h"
+#include "room.h"
 
-/* Output cells and rows of one submit, so that its device memory stays at some hundred MiB. */
-#define CELLS_AT_ONCE (UINT64_C(32) << 20)
-#define ROWS_AT_ONCE  (UINT32_C(1) << 16)
+/* Output cells of one submit and rows of one part, so that its device memory stays at some hundred
+ * MiB. */
+#define CELLS_AT_ONCE   (UINT64_C(32) << 20)
+#define MOST_PART_ROWS  2048u
+#define COLUMNS_AT_ONCE 256u /* of a worker's turn */
 
 void mul_mat_memory_fini(struct mul_mat_memory *m)
 {
-    free(m->codes);
-    free(m->scales);
-    free(m->sorted_codes);
-    free(m->sorted_scales);
-    free(m->sorted_out);
-    free(m->places);
-    free(m->first_row);
+    rows_in_cache_fini(&m->rows);
     free(m->batch);
+    free(m->rooms);
     memset(m, 0, sizeof(*m));
 }
 
-/* Room for n elements at *array; contents are lost when it grows. NULL = no memory. */
-static void *room(void *array, size_t *have, size_t n, size_t element)
+uint32_t mul_mat_part_rows(const struct packed_weight *w)
 {
-    size_t bytes;
+    const uint64_t fit = CELLS_AT_ONCE / w->n; /* N is at most 2^22, so 8 or more */
 
-    if (n <= *have)
-        return array;
-    free(array);
-    *have = 0;
-    if (__builtin_mul_overflow(n, element, &bytes))
-        return NULL;
-    array = malloc(bytes);
-    if (array)
-        *have = n;
-    return array;
+    return fit < MOST_PART_ROWS ? (uint32_t)fit / 4 * 4 : MOST_PART_ROWS;
 }
 
-#define ROOM(m, member, n)                                                                         \
-    ((m)->member = room((m)->member, &(m)->n_##member, n, sizeof(*(m)->member)))
-
-static const float *row_of(const struct ggml_tensor *x, int64_t row)
-{
-    const int64_t i1 = row % x->ne[1];
-    const int64_t i2 = row / x->ne[1] % x->ne[2];
-    const int64_t i3 = row / x->ne[1] / x->ne[2];
-
-    return (const float *)(const void *)((const char *)x->data + i1 * x->nb[1] + i2 * x->nb[2] +
-                                         i3 * x->nb[3]);
-}
-
-/* Codes x once; the products that share it (Q, K and V; gate and up) find it coded. */
-static int code_rows(struct mul_mat_memory *m, const struct ggml_tensor *x)
-{
-    const int64_t rows = ggml_nrows(x);
-    const uint32_t k = (uint32_t)x->ne[0];
-
-    if (m->coded == x)
-        return 0;
-    m->coded = NULL;
-    if (!ROOM(m, codes, (size_t)rows * k) || !ROOM(m, scales, (size_t)rows))
-        return -ENOMEM;
-    for (int64_t r = 0; r < rows; r++)
-        m->scales[r] = row_codes_make(row_of(x, r), k, m->codes + (size_t)r * k);
-    m->coded = x;
-    return 0;
-}
-
-/* ---- batches ----------------------------------------------------------------------------- */
-
-/* Products gathered for one submit. */
-struct product_batch {
-    struct ork_device *npu;
-    const struct packed_weight *weight;
-    struct ork_matmul *calls; /* room for one per matrix */
-    size_t n;
-    uint64_t cells;
-    struct ork_error *error;
-};
+/* ---- by the NPU -------------------------------------------------------------------------- */
 
 /* -EAGAIN: more jobs than the transport holds at once; then in two parts. */
-static int run_calls(struct product_batch *b, const struct ork_matmul *calls, size_t n)
+static int run_calls(struct ork_device *npu, const struct ork_matmul *calls, size_t n,
+                     struct ork_error *error)
 {
-    int rc = ork_matmul_run(b->npu, calls, n, b->error);
+    int rc = ork_matmul_run(npu, calls, n, error);
 
     if (rc != -EAGAIN || n < 2)
         return rc;
-    rc = run_calls(b, calls, n / 2);
-    return rc < 0 ? rc : run_calls(b, calls + n / 2, n - n / 2);
+    rc = run_calls(npu, calls, n / 2, error);
+    return rc < 0 ? rc : run_calls(npu, calls + n / 2, n - n / 2, error);
 }
 
-static int batch_flush(struct product_batch *b)
+/* In as few submits as their outputs allow. */
+static int run_on_npu(struct ork_device *npu, const struct ork_matmul *calls, size_t n,
+                      uint32_t n_out, struct ork_error *error)
 {
-    int rc = b->n ? run_calls(b, b->calls, b->n) : 0;
+    size_t first = 0;
 
-    b->n = 0;
-    b->cells = 0;
-    return rc;
-}
+    while (first < n) {
+        uint64_t cells = (uint64_t)calls[first].m * n_out;
+        size_t end = first + 1;
+        int rc;
 
-/* Adds rows x matrix; more than fit in a submit go in several. */
-static int batch_add(struct product_batch *b, uint32_t matrix, const int8_t *codes,
-                     const float *scales, uint32_t rows, float *out)
-{
-    const struct packed_weight *w = b->weight;
-    const uint32_t fit = (uint32_t)(CELLS_AT_ONCE / w->n); /* N is at most 2^22 */
-    const uint32_t most = fit < ROWS_AT_ONCE ? fit : ROWS_AT_ONCE;
-    int rc = 0;
-
-    while (rc >= 0 && rows) {
-        const uint32_t m = rows < most ? rows : most;
-
-        if (b->cells + (uint64_t)m * w->n > CELLS_AT_ONCE)
-            rc = batch_flush(b);
-        b->calls[b->n++] = (struct ork_matmul){.size = sizeof(struct ork_matmul),
-                                               .weight = w->matrices[matrix],
-                                               .a = codes,
-                                               .m = m,
-                                               .c = out,
-                                               .b_scale = w->scales + (size_t)matrix * w->n,
-                                               .a_scale = scales};
-        b->cells += (uint64_t)m * w->n;
-        codes += (size_t)m * w->k;
-        scales += m;
-        out += (size_t)m * w->n;
-        rows -= m;
-        if (rows && rc >= 0)
-            rc = batch_flush(b);
+        while (end < n && cells + (uint64_t)calls[end].m * n_out <= CELLS_AT_ONCE)
+            cells += (uint64_t)calls[end++].m * n_out;
+        rc = run_calls(npu, calls + first, end - first, error);
+        if (rc < 0)
+            return rc;
+        first = end;
     }
-    return rc;
-}
-
-/* ---- MUL_MAT ----------------------------------------------------------------------------- */
-
-static int run_dense(struct product_batch *b, struct mul_mat_memory *m,
-                     const struct ggml_tensor *node)
-{
-    const struct packed_weight *w = b->weight;
-    const int64_t all = ggml_nrows(node->src[1]);
-    const uint32_t rows = (uint32_t)(w->n_matrices == 1 ? all : node->src[1]->ne[1]);
-    float *out = node->data;
-    int rc = 0;
-
-    for (uint32_t i = 0; rc >= 0 && i < w->n_matrices; i++) {
-        const size_t first = (size_t)i * rows;
-
-        rc = batch_add(b, i, m->codes + first * w->k, m->scales + first, rows, out + first * w->n);
-    }
-    return rc < 0 ? rc : batch_flush(b);
-}
-
-/* ---- MUL_MAT_ID -------------------------------------------------------------------------- */
-
-static int32_t expert_of(const struct ggml_tensor *ids, int64_t slot, int64_t token)
-{
-    int32_t id;
-
-    memcpy(&id, (const char *)ids->data + slot * ids->nb[0] + token * ids->nb[1], sizeof(id));
-    return id;
-}
-
-/* first_row[e] .. first_row[e + 1] - 1 are the sorted rows of expert e, in the order of tokens. */
-static int sort_rows(struct product_batch *b, struct mul_mat_memory *m,
-                     const struct ggml_tensor *ids)
-{
-    const uint32_t n_experts = b->weight->n_matrices;
-    uint32_t *next = m->first_row + 1; /* becomes first_row as rows are placed */
-
-    memset(m->first_row, 0, (n_experts + 2) * sizeof(*m->first_row));
-    for (int64_t t = 0; t < ids->ne[1]; t++)
-        for (int64_t s = 0; s < ids->ne[0]; s++) {
-            const int32_t e = expert_of(ids, s, t);
-
-            if (e < 0 || (uint32_t)e >= n_experts) {
-                b->error->code = -EINVAL;
-                snprintf(b->error->text, sizeof(b->error->text),
-                         "a row is routed to expert %d of %u.", e, n_experts);
-                return -EINVAL;
-            }
-            next[e + 1]++;
-        }
-    for (uint32_t e = 0; e < n_experts; e++)
-        next[e + 1] += next[e];
-    for (int64_t t = 0; t < ids->ne[1]; t++)
-        for (int64_t s = 0; s < ids->ne[0]; s++)
-            m->places[t * ids->ne[0] + s] = next[expert_of(ids, s, t)]++;
     return 0;
 }
 
-static void gather(const struct packed_weight *w, struct mul_mat_memory *m,
-                   const struct ggml_tensor *x, const struct ggml_tensor *ids)
+/* ---- by the workers ---------------------------------------------------------------------- */
+
+struct host_run {
+    const struct ork_matmul *calls;
+    uint32_t n_out;
+    size_t turns_of_call;
+    int8_t *rooms;
+    size_t room_bytes;
+    atomic_int rc;
+};
+
+static void host_turn(void *user, size_t turn, uint32_t worker)
 {
-    for (int64_t t = 0; t < ids->ne[1]; t++)
-        for (int64_t s = 0; s < ids->ne[0]; s++) {
-            const size_t from = (size_t)(t * x->ne[1] + s % x->ne[1]);
-            const size_t to = m->places[t * ids->ne[0] + s];
+    struct host_run *h = user;
+    const uint32_t n0 = (uint32_t)(turn % h->turns_of_call) * COLUMNS_AT_ONCE;
+    const uint32_t left = h->n_out - n0;
+    const int rc = ork_matmul_host(&h->calls[turn / h->turns_of_call], n0,
+                                   left < COLUMNS_AT_ONCE ? left : COLUMNS_AT_ONCE,
+                                   h->rooms + worker * h->room_bytes);
 
-            memcpy(m->sorted_codes + to * w->k, m->codes + from * w->k, w->k);
-            m->sorted_scales[to] = m->scales[from];
-        }
-}
-
-static int run_routed(struct product_batch *b, struct mul_mat_memory *m,
-                      const struct ggml_tensor *node)
-{
-    const struct packed_weight *w = b->weight;
-    const struct ggml_tensor *ids = node->src[2];
-    const size_t rows = (size_t)(ids->ne[0] * ids->ne[1]);
-    float *out = node->data;
-    int rc;
-
-    if (!ROOM(m, sorted_codes, rows * w->k) || !ROOM(m, sorted_scales, rows) ||
-        !ROOM(m, sorted_out, rows * w->n) || !ROOM(m, places, rows) ||
-        !ROOM(m, first_row, w->n_matrices + 2))
-        return -ENOMEM;
-    rc = sort_rows(b, m, ids);
     if (rc < 0)
-        return rc;
-    gather(w, m, node->src[1], ids);
-    for (uint32_t e = 0; rc >= 0 && e < w->n_matrices; e++) {
-        const size_t first = m->first_row[e];
-
-        rc = batch_add(b, e, m->sorted_codes + first * w->k, m->sorted_scales + first,
-                       m->first_row[e + 1] - (uint32_t)first, m->sorted_out + first * w->n);
-    }
-    rc = rc < 0 ? rc : batch_flush(b);
-    for (size_t r = 0; rc >= 0 && r < rows; r++)
-        memcpy(out + r * w->n, m->sorted_out + (size_t)m->places[r] * w->n, w->n * sizeof(*out));
-    return rc;
+        atomic_store(&h->rc, rc);
 }
 
-int mul_mat_run(struct ork_device *npu, struct mul_mat_memory *m, const struct packed_weight *w,
+static int run_on_host(struct mul_mat_memory *m, const struct packed_weight *w,
+                       const struct ork_matmul *calls, size_t n)
+{
+    struct host_run h = {
+        .calls = calls, .n_out = w->n, .room_bytes = ((size_t)w->k + 127) & ~(size_t)63};
+
+    h.turns_of_call = (w->n + COLUMNS_AT_ONCE - 1) / COLUMNS_AT_ONCE;
+    if (!ROOM(m, rooms, n_rooms, h.room_bytes * workers_count(w->workers)))
+        return -ENOMEM;
+    h.rooms = m->rooms;
+    workers_run(w->workers, n * h.turns_of_call, host_turn, &h);
+    return atomic_load(&h.rc);
+}
+
+/* ---- one node ---------------------------------------------------------------------------- */
+
+static struct placement decide(const struct plugin *p, const struct packed_weight *w,
+                               const struct ggml_tensor *node, const struct rows_in *in,
+                               uint32_t *active)
+{
+    struct placement_ask ask = {.resident = true,
+                                .routed = node->op == GGML_OP_MUL_MAT_ID,
+                                .rows = in->n_rows,
+                                .n = w->n,
+                                .k = w->k};
+    uint64_t bytes;
+
+    for (size_t i = 0; i < in->n_parts; i++)
+        ask.active += !i || in->parts[i].matrix != in->parts[i - 1].matrix;
+    ork_weight_image(w->matrices[0], &bytes);
+    ask.weight_bytes = ask.active * bytes;
+    ask.source_bytes = ask.active * w->n * (uint64_t)w->row_bytes;
+    *active = ask.active;
+    return placement_decide(&p->rules, &ask);
+}
+
+static void trace(const struct packed_weight *w, const struct ggml_tensor *node,
+                  const struct rows_in *in, uint32_t active, const struct placement *p)
+{
+    plugin_log(GGML_LOG_LEVEL_WARN,
+               "trace: %s %s, %zu rows x %u x %u, %u of %u matrices: %s, %s (model: NPU %.0f us, "
+               "host %.0f us).",
+               ggml_op_name(node->op), node->src[0]->name, in->n_rows, w->n, w->k, active,
+               w->n_matrices, p->on_npu ? "NPU" : "host", p->why, p->npu_us, p->host_us);
+}
+
+static void list_calls(struct ork_matmul *calls, const struct packed_weight *w,
+                       const struct rows_in *in, float *out)
+{
+    for (size_t i = 0; i < in->n_parts; i++)
+        calls[i] = (struct ork_matmul){.size = sizeof(struct ork_matmul),
+                                       .weight = w->matrices[in->parts[i].matrix],
+                                       .input = in->input,
+                                       .part = i,
+                                       .m = in->parts[i].rows,
+                                       .c = out,
+                                       .c_rows = in->places + in->parts[i].first,
+                                       .b_scale = packed_weight_scales(w, in->parts[i].matrix),
+                                       .scales_per_slice = w->format.group > 0};
+}
+
+int mul_mat_run(struct plugin *p, struct mul_mat_memory *m, const struct packed_weight *w,
                 const struct ggml_tensor *node, struct ork_error *error)
 {
-    struct product_batch batch = {.npu = npu, .weight = w, .error = error};
-    int rc = code_rows(m, node->src[1]);
+    const struct rows_source source = {.x = node->src[1]};
+    const struct rows_shape shape = {.weight = w,
+                                     .ids = node->op == GGML_OP_MUL_MAT_ID ? node->src[2] : NULL,
+                                     .part_rows = mul_mat_part_rows(w)};
+    const struct rows_in *in;
+    struct placement placement;
+    uint32_t active;
+    int rc = rows_in_get(&m->rows, p->npu, node->src[1], &source, &shape, &in, error);
 
-    if (rc < 0 || !ROOM(m, batch, w->n_matrices))
+    if (rc < 0)
+        return rc;
+    if (!ROOM(m, batch, n_batch, in->n_parts))
         return -ENOMEM;
-    batch.calls = m->batch;
-    return node->op == GGML_OP_MUL_MAT ? run_dense(&batch, m, node) : run_routed(&batch, m, node);
+    list_calls(m->batch, w, in, node->data);
+    placement = decide(p, w, node, in, &active);
+    if (p->options.trace)
+        trace(w, node, in, active, &placement);
+    atomic_fetch_add(placement.on_npu ? &p->counters.npu_products : &p->counters.host_products, 1);
+    if (!placement.on_npu)
+        return run_on_host(m, w, m->batch, in->n_parts);
+    return run_on_npu(p->npu, m->batch, in->n_parts, w->n, error);
 }

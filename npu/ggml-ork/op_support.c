@@ -9,7 +9,7 @@
  * reads our plain memory in place. */
 #include "op_support.h"
 
-#include "packed_weight.h"
+#include "norm_row.h"
 
 static bool rows_fit(const struct ggml_tensor *x, const struct ggml_tensor *dst)
 {
@@ -48,6 +48,18 @@ bool op_support_shape(const struct ggml_tensor *op)
     return op->op == GGML_OP_MUL_MAT_ID && op->src[2] && mul_mat_id_fits(op);
 }
 
+bool op_support_is_packed(const struct plugin *p, const struct ggml_tensor *w)
+{
+    return w->buffer && ggml_backend_buffer_get_type(w->buffer) == &p->packed;
+}
+
+const struct packed_weight *op_support_weight(const struct plugin *p, const struct ggml_tensor *w)
+{
+    const struct packed_weight *packed = op_support_is_packed(p, w) ? w->extra : NULL;
+
+    return packed && !w->view_src && !atomic_load(&packed->torn) ? packed : NULL;
+}
+
 bool op_support_is_nothing(const struct ggml_tensor *op)
 {
     switch (op->op) {
@@ -74,7 +86,33 @@ static bool weight_is_here(const struct plugin *p, const struct ggml_tensor *w)
     return w->extra || ggml_backend_buffer_get_size(buffer) == 0;
 }
 
+/* Where the rows pay for packing a weight of the host's (ORK_MOVE). All experts are taken to have
+ * rows, since nobody knows before the router ran. */
+static bool pays_for_packing(const struct plugin *p, const struct ggml_tensor *op)
+{
+    const struct ggml_tensor *w = op->src[0];
+    const ggml_backend_buffer_t buffer = w->buffer;
+    const bool routed = op->op == GGML_OP_MUL_MAT_ID;
+    const struct placement_ask ask = {
+        .routed = routed,
+        .rows = (uint64_t)(routed ? op->src[2]->ne[0] * op->src[2]->ne[1] : ggml_nrows(op->src[1])),
+        .n = (uint32_t)w->ne[1],
+        .k = (uint32_t)w->ne[0],
+        .active = (uint32_t)(w->ne[2] * w->ne[3]),
+        .weight_bytes = packed_weight_bytes(&p->format, w),
+        .source_bytes = ggml_nbytes(w)};
+
+    return p->options.move && buffer && ggml_backend_buffer_get_size(buffer) > 0 &&
+           ggml_backend_buffer_is_host(buffer) && w->op == GGML_OP_NONE && !w->view_src &&
+           ggml_backend_buffer_get_usage(buffer) == GGML_BACKEND_BUFFER_USAGE_WEIGHTS &&
+           placement_decide(&p->rules, &ask).on_npu;
+}
+
 bool op_support_ask(const struct plugin *p, const struct ggml_tensor *op)
 {
-    return op_support_is_nothing(op) || (op_support_shape(op) && weight_is_here(p, op->src[0]));
+    if (op_support_is_nothing(op))
+        return true;
+    if (op_support_shape(op))
+        return weight_is_here(p, op->src[0]) || pays_for_packing(p, op);
+    return norm_row_is_rms(op) || norm_row_is_mul(op);
 }

@@ -10,7 +10,6 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "packed_weight.h"
 #include "plugin.h"
 
 #define PACKED_ALIGN 64
@@ -102,6 +101,7 @@ static struct packed_entry *entry_at(struct packed_range *r, const void *address
 static enum ggml_status entry_bind(struct packed_range *r, struct packed_entry *entry,
                                    struct ggml_tensor *t)
 {
+    const struct packed_place place = plugin_place(r->plugin);
     struct ork_error error = {0};
 
     if (!entry)
@@ -109,7 +109,7 @@ static enum ggml_status entry_bind(struct packed_range *r, struct packed_entry *
     if (!entry->weight || !holds(entry->weight, t)) {
         packed_weight_destroy(entry->weight);
         entry->weight = NULL;
-        if (packed_weight_create(r->plugin->npu, t, &entry->weight, &error) < 0) {
+        if (packed_weight_create(&place, t, &entry->weight, &error) < 0) {
             plugin_log(GGML_LOG_LEVEL_ERROR, "%s does not fit: %s", t->name, error.text);
             return GGML_STATUS_ALLOC_FAILED;
         }
@@ -243,9 +243,9 @@ static size_t packed_alignment(ggml_backend_buffer_type_t type)
 
 static size_t packed_alloc_size(ggml_backend_buffer_type_t type, const struct ggml_tensor *t)
 {
-    const size_t packed = packed_weight_bytes(t);
+    const struct plugin *p = type->context;
+    const size_t packed = packed_weight_bytes(&p->format, t);
 
-    (void)type;
     return packed ? packed : ggml_nbytes(t);
 }
 

@@ -3,10 +3,11 @@
 #include "packed_weight.h"
 
 #include <errno.h>
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "row_codes.h"
 
 #define K_MULTIPLE   32 /* of a block of the NPU and of every quantised type */
 #define N_LEAST      16 /* narrower outputs waste most of a kernel group */
@@ -49,21 +50,49 @@ bool packed_weight_fits(const struct ggml_tensor *t)
            ork_weight_bytes(ORK_I8_I32, (uint32_t)t->ne[1], (uint32_t)t->ne[0], NULL, NULL) > 0;
 }
 
-size_t packed_weight_bytes(const struct ggml_tensor *t)
+size_t packed_weight_bytes(const struct weight_format *format, const struct ggml_tensor *t)
 {
+    struct weight_format own;
+    struct ork_weight_options options;
     size_t one;
 
     if (!packed_weight_fits(t))
         return 0;
-    one = ork_weight_bytes(ORK_I8_I32, (uint32_t)t->ne[1], (uint32_t)t->ne[0], NULL, NULL);
-    return (size_t)(t->ne[2] * t->ne[3]) * (one + (size_t)t->ne[1] * sizeof(float));
+    own = weight_format_for(format, (uint32_t)t->ne[0]);
+    options = weight_format_options(&own);
+    one = ork_weight_bytes(own.type, (uint32_t)t->ne[1], (uint32_t)t->ne[0], &options, NULL);
+    one += (size_t)t->ne[1] * weight_format_n_scales(&own, (uint32_t)t->ne[0]) * sizeof(float);
+    return (size_t)(t->ne[2] * t->ne[3]) * one;
 }
 
-int packed_weight_create(struct ork_device *npu, const struct ggml_tensor *t,
+static int create_matrices(const struct packed_place *place, struct packed_weight *w,
+                           struct ork_error *error)
+{
+    struct ork_weight_options options = weight_format_options(&w->format);
+    const uint64_t bytes =
+        w->n_matrices * ork_weight_bytes(w->format.type, w->n, w->k, &options, NULL);
+    int rc = domain_budget_take(place->budget, bytes);
+
+    if (rc < 0) {
+        snprintf(error->text, sizeof(error->text),
+                 "%" PRIu64 " bytes are more than what is left of the NPU's addresses.", bytes);
+        return rc;
+    }
+    w->budget = place->budget;
+    w->device_bytes = bytes;
+    options.domain = w->domain = (uint32_t)rc;
+    rc = 0;
+    for (uint32_t i = 0; rc >= 0 && i < w->n_matrices; i++)
+        rc = ork_weight_create(place->npu, w->format.type, w->n, w->k, &options, &w->matrices[i],
+                               error);
+    return rc;
+}
+
+int packed_weight_create(const struct packed_place *place, const struct ggml_tensor *t,
                          struct packed_weight **out, struct ork_error *error)
 {
     struct packed_weight *w;
-    int rc = 0;
+    int rc = -ENOMEM;
 
     if (!packed_weight_fits(t))
         return -EINVAL;
@@ -74,13 +103,14 @@ int packed_weight_create(struct ork_device *npu, const struct ggml_tensor *t,
                                 .n = (uint32_t)t->ne[1],
                                 .k = (uint32_t)t->ne[0],
                                 .n_matrices = (uint32_t)(t->ne[2] * t->ne[3]),
-                                .row_bytes = ggml_row_size(t->type, t->ne[0])};
+                                .row_bytes = ggml_row_size(t->type, t->ne[0]),
+                                .workers = place->workers};
+    w->format = weight_format_for(&place->format, w->k);
+    w->n_scales = weight_format_n_scales(&w->format, w->k);
     w->matrices = calloc(w->n_matrices, sizeof(struct ork_weight *));
-    w->scales = calloc((size_t)w->n_matrices * w->n, sizeof(*w->scales));
-    if (!w->matrices || !w->scales)
-        rc = -ENOMEM;
-    for (uint32_t i = 0; rc >= 0 && i < w->n_matrices; i++)
-        rc = ork_weight_create(npu, ORK_I8_I32, w->n, w->k, NULL, &w->matrices[i], error);
+    w->scales = calloc((size_t)w->n_matrices * w->n_scales * w->n, sizeof(*w->scales));
+    if (w->matrices && w->scales)
+        rc = create_matrices(place, w, error);
     if (rc < 0) {
         packed_weight_destroy(w);
         return rc;
@@ -95,6 +125,8 @@ void packed_weight_destroy(struct packed_weight *w)
         return;
     for (uint32_t i = 0; w->matrices && i < w->n_matrices; i++)
         ork_weight_destroy(w->matrices[i]);
+    if (w->budget)
+        domain_budget_give(w->budget, w->domain, w->device_bytes);
     free(w->matrices);
     free(w->scales);
     free(w);
@@ -112,55 +144,100 @@ static void row_to_float(const struct packed_weight *w, const void *row, float *
         to_float(row, out, w->k);
 }
 
-/* Memory for one block of rows; what a call needs, freed at its end. */
+/* Memory for one block of rows; what a part of the work needs, freed at its end. */
 struct block {
     float *row;
+    float *room;
+    float *scales; /* of one row */
     int8_t *codes;
 };
 
-static int block_init(struct block *b, uint32_t k)
+static int block_init(struct block *b, const struct packed_weight *w)
 {
-    b->row = malloc(k * sizeof(*b->row));
-    b->codes = malloc((size_t)k * ROWS_AT_ONCE);
-    return b->row && b->codes ? 0 : -ENOMEM;
+    *b = (struct block){.row = malloc(w->k * sizeof(*b->row)),
+                        .room = malloc(w->k * sizeof(*b->room)),
+                        .scales = malloc(w->n_scales * sizeof(*b->scales)),
+                        .codes = malloc((size_t)w->k * ROWS_AT_ONCE)};
+    return b->row && b->room && b->scales && b->codes ? 0 : -ENOMEM;
 }
 
 static void block_fini(struct block *b)
 {
     free(b->row);
+    free(b->room);
+    free(b->scales);
     free(b->codes);
 }
 
-/* Rows first .. first + count - 1, all of one matrix; `stride` 0 repeats one row. */
-static int pack_block(struct packed_weight *w, struct block *b, const uint8_t *rows, size_t stride,
-                      uint64_t first, uint32_t count)
+static void code_row(struct packed_weight *w, struct block *b, uint64_t row, int8_t *codes)
 {
-    for (uint32_t i = 0; i < count; i++) {
-        row_to_float(w, rows + i * stride, b->row);
-        w->scales[first + i] = row_codes_make(b->row, w->k, b->codes + (size_t)i * w->k);
+    const struct ork_quantise how = weight_format_quantise(&w->format);
+    float *scales = w->scales + row / w->n * w->n_scales * w->n + row % w->n;
+
+    ork_quantise_row(&how, weight_format_code_max(&w->format), b->row, w->k, w->format.group,
+                     b->room, codes, b->scales);
+    for (uint32_t s = 0; s < w->n_scales; s++)
+        scales[(size_t)s * w->n] = b->scales[s];
+}
+
+/* Rows to pack, cut into blocks of ROWS_AT_ONCE that do not cross matrices; `stride` 0 repeats one
+ * row. */
+struct packing {
+    struct packed_weight *weight;
+    const uint8_t *rows;
+    size_t stride;
+    uint64_t first, end;
+    uint64_t first_block;
+    atomic_int rc;
+};
+
+static uint64_t blocks_of_matrix(const struct packed_weight *w)
+{
+    return (w->n + ROWS_AT_ONCE - 1) / ROWS_AT_ONCE;
+}
+
+static uint64_t block_of_row(const struct packed_weight *w, uint64_t row)
+{
+    return row / w->n * blocks_of_matrix(w) + row % w->n / ROWS_AT_ONCE;
+}
+
+static void pack_block(void *user, size_t part, uint32_t worker)
+{
+    struct packing *p = user;
+    struct packed_weight *w = p->weight;
+    const uint64_t block = p->first_block + part;
+    const uint64_t matrix = block / blocks_of_matrix(w);
+    uint64_t row = matrix * w->n + block % blocks_of_matrix(w) * ROWS_AT_ONCE;
+    uint64_t end = row + ROWS_AT_ONCE;
+    struct block b;
+    int rc = block_init(&b, w);
+
+    (void)worker;
+    end = end < (matrix + 1) * w->n ? end : (matrix + 1) * w->n;
+    end = end < p->end ? end : p->end;
+    row = row > p->first ? row : p->first;
+    for (uint64_t r = row; rc >= 0 && r < end; r++) {
+        row_to_float(w, p->rows + (r - p->first) * p->stride, b.row);
+        code_row(w, &b, r, b.codes + (r - row) * w->k);
     }
-    return ork_weight_pack(w->matrices[first / w->n], (uint32_t)(first % w->n), count, b->codes);
+    if (rc >= 0)
+        rc = ork_weight_pack(w->matrices[matrix], (uint32_t)(row % w->n), (uint32_t)(end - row),
+                             b.codes);
+    if (rc < 0)
+        atomic_store(&p->rc, rc);
+    block_fini(&b);
 }
 
 static int pack_rows(struct packed_weight *w, const uint8_t *rows, size_t stride, uint64_t first,
                      uint64_t end)
 {
-    struct block b;
-    int rc = block_init(&b, w->k);
+    struct packing p = {.weight = w, .rows = rows, .stride = stride, .first = first, .end = end};
 
-    while (rc >= 0 && first < end) {
-        const uint64_t in_matrix = w->n - first % w->n;
-        const uint64_t in_group = ROWS_AT_ONCE - first % w->n % ROWS_AT_ONCE;
-        uint64_t count = end - first;
-
-        count = count < in_matrix ? count : in_matrix;
-        count = count < in_group ? count : in_group;
-        rc = pack_block(w, &b, rows, stride, first, (uint32_t)count);
-        rows += count * stride;
-        first += count;
-    }
-    block_fini(&b);
-    return rc;
+    if (first == end)
+        return 0;
+    p.first_block = block_of_row(w, first);
+    workers_run(w->workers, block_of_row(w, end - 1) - p.first_block + 1, pack_block, &p);
+    return atomic_load(&p.rc);
 }
 
 static int set_rows(struct packed_weight *w, const uint8_t *rows, size_t stride, size_t offset,
@@ -199,14 +276,23 @@ int packed_weight_fill(struct packed_weight *w, uint8_t value, size_t offset, si
 
 /* ---- rows out ---------------------------------------------------------------------------- */
 
+const float *packed_weight_scales(const struct packed_weight *w, uint32_t matrix)
+{
+    return w->scales + (size_t)matrix * w->n_scales * w->n;
+}
+
 static int read_row(const struct packed_weight *w, struct block *b, uint64_t row, uint8_t *out)
 {
+    const float *scales = packed_weight_scales(w, (uint32_t)(row / w->n)) + row % w->n;
+    const uint32_t group = w->format.group ? w->format.group : w->k;
     int rc = ork_weight_unpack(w->matrices[row / w->n], (uint32_t)(row % w->n), 1, b->codes);
 
     if (rc < 0)
         return rc;
     for (uint32_t i = 0; i < w->k; i++)
-        b->row[i] = w->scales[row] * (float)b->codes[i];
+        b->row[i] = scales[(size_t)(i / group) * w->n] * (float)b->codes[i];
+    if (w->format.rotate)
+        ork_fwht(b->row, w->k, ork_fwht_block(w->k));
     if (w->type == GGML_TYPE_F32)
         memcpy(out, b->row, w->row_bytes);
     else
@@ -220,7 +306,7 @@ int packed_weight_get(const struct packed_weight *w, void *data, size_t offset, 
     uint8_t *out = data;
     uint8_t *row = malloc(w->row_bytes);
     struct block b;
-    int rc = block_init(&b, w->k);
+    int rc = block_init(&b, w);
 
     if (rc >= 0)
         rc = !row ? -ENOMEM : offset <= have && bytes <= have - offset ? 0 : -EINVAL;

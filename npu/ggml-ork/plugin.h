@@ -12,7 +12,20 @@
 
 #include "ggml_backend_abi.h"
 #include "ork.h"
+#include "packed_weight.h"
+#include "placement.h"
 #include "plugin_options.h"
+#include "workers.h"
+
+/* struct plugin_counts, as it grows. */
+struct plugin_counters {
+    atomic_uint_least64_t npu_products;
+    atomic_uint_least64_t host_products;
+    atomic_uint_least64_t rows_coded;
+    atomic_uint_least64_t rows_shared;
+    atomic_uint_least64_t norms_fused;
+    atomic_uint_least64_t plain_skipped;
+};
 
 struct plugin {
     struct ggml_backend_reg reg;
@@ -24,6 +37,13 @@ struct plugin {
     struct ork_device *npu; /* NULL: no device is registered */
     struct ork_caps caps;
     char description[160];
+    struct weight_format format;
+    struct placement_rules rules;
+    struct workers *workers;
+    struct domain_budget budget;
+    bool uses_proven; /* graph_uses.h */
+    struct plugin_counters counters;
+    atomic_int n_streams;
     /* Guards the NPU's queue: a product has it to itself, so that the number of jobs a transport
      * holds bounds one batch and not the streams. */
     pthread_mutex_t product_lock;
@@ -37,6 +57,9 @@ void packed_buffer_type_init(struct plugin *p);
 
 /* op_support.c: whether this op, with its sources where they are now, is computed here. */
 bool op_support_ask(const struct plugin *p, const struct ggml_tensor *op);
+
+/* plugin_entry.c: where its weights are made. */
+struct packed_place plugin_place(struct plugin *p);
 
 /* graph_run.c: a new stream on the device, or NULL. */
 ggml_backend_t graph_run_create(struct plugin *p);

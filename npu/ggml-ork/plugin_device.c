@@ -1,5 +1,7 @@
 /* The device as ggml asks about it: name, memory, properties, buffer types. An integrated GPU by
  * type, so that -ngl places layers on it and its memory counts as the host's. */
+#include <unistd.h>
+
 #include "plugin.h"
 
 static const char *device_name(ggml_backend_dev_t device)
@@ -15,15 +17,16 @@ static const char *device_description(ggml_backend_dev_t device)
     return p->description;
 }
 
-/* Addresses, not RAM: one 32-bit IOMMU domain holds all the weights. */
+/* Addresses or RAM, whichever is less: weights lie in RAM, at 32-bit addresses of each domain. */
 static void device_memory(ggml_backend_dev_t device, size_t *available, size_t *total)
 {
-    const struct plugin *p = device->context;
-    struct ork_stats stats;
+    struct plugin *p = device->context;
+    const uint64_t addresses = p->caps.iova_bytes * p->budget.n;
+    const uint64_t ram = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+    const uint64_t left = domain_budget_left(&p->budget);
 
-    ork_device_stats(p->npu, &stats);
-    *total = p->caps.iova_bytes;
-    *available = stats.bo_bytes < *total ? *total - stats.bo_bytes : 0;
+    *total = addresses < ram ? addresses : ram;
+    *available = left < *total ? left : *total;
 }
 
 static enum ggml_backend_dev_type device_type(ggml_backend_dev_t device)

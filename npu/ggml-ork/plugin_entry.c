@@ -7,8 +7,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "graph_uses.h"
 #include "plugin.h"
+#include "plugin_stats.h"
 
 #define ENTRY_EXPORT __attribute__((visibility("default")))
 
@@ -53,11 +56,17 @@ static void device_stats(ggml_backend_dev_t device, struct ork_stats *out)
     ork_device_stats(p->npu, out);
 }
 
+static void device_counts(ggml_backend_dev_t device, struct plugin_counts *out)
+{
+    plugin_stats_read(device->context, out);
+}
+
 /* How libllama learns of buffer types beside the default one, and anybody of what was counted. */
 static void *reg_proc_address(ggml_backend_reg_t reg, const char *name)
 {
     const ggml_backend_dev_get_extra_bufts_t bufts = extra_bufts;
     void (*const stats)(ggml_backend_dev_t, struct ork_stats *) = device_stats;
+    void (*const counters)(ggml_backend_dev_t, struct plugin_counts *) = device_counts;
     void *address = NULL;
 
     (void)reg;
@@ -65,6 +74,8 @@ static void *reg_proc_address(ggml_backend_reg_t reg, const char *name)
         memcpy(&address, &bufts, sizeof(address));
     else if (!strcmp(name, "ggml_backend_ork_stats"))
         memcpy(&address, &stats, sizeof(address));
+    else if (!strcmp(name, "ggml_backend_ork_counts"))
+        memcpy(&address, &counters, sizeof(address));
     return address;
 }
 
@@ -75,12 +86,71 @@ static const char *from_environment(const char *name)
 
 static void describe(struct plugin *p)
 {
+    const char *codes = p->format.type == ORK_I8_I32 ? "W8A8" : "W4A4";
+    const char *more = p->caps.n_cores == 1 ? "" : "s";
+
     if (p->caps.simulated)
-        snprintf(p->description, sizeof(p->description), "RK3588 NPU simulator, %u core%s, W8A8",
-                 p->caps.n_cores, p->caps.n_cores == 1 ? "" : "s");
+        snprintf(p->description, sizeof(p->description), "RK3588 NPU simulator, %u core%s, %s",
+                 p->caps.n_cores, more, codes);
     else
-        snprintf(p->description, sizeof(p->description), "RK3588 NPU, %s, %u core%s, W8A8",
-                 p->caps.device, p->caps.n_cores, p->caps.n_cores == 1 ? "" : "s");
+        snprintf(p->description, sizeof(p->description), "RK3588 NPU, %s, %u core%s, %s",
+                 p->caps.device, p->caps.n_cores, more, codes);
+}
+
+/* ---- from the options -------------------------------------------------------------------- */
+
+static struct weight_format format_of(const struct plugin_options *o)
+{
+    struct weight_format format = {.type = ORK_I8_I32, .rotate = o->rotate};
+
+    if (!strncmp(o->quant, "w4a4", 4))
+        format.type = ORK_I4_I16;
+    if (!strcmp(o->quant, "w4a4"))
+        format.group = *o->group ? (uint32_t)strtoul(o->group, NULL, 10) : 128;
+    return format;
+}
+
+static uint32_t n_workers(const struct plugin_options *o)
+{
+    const long processors = sysconf(_SC_NPROCESSORS_ONLN);
+
+    if (o->threads)
+        return o->threads;
+    return processors < 1 ? 1 : processors > 64 ? 64 : (uint32_t)processors;
+}
+
+struct packed_place plugin_place(struct plugin *p)
+{
+    return (struct packed_place){
+        .npu = p->npu, .format = p->format, .budget = &p->budget, .workers = p->workers};
+}
+
+/* What the options and the device's own figures decide for all graphs. */
+static int set_up(struct plugin *p)
+{
+    const double measured = p->caps.submit_us;
+
+    p->format = format_of(&p->options);
+    p->rules = (struct placement_rules){
+        .submit_us = p->options.submit_us ? (double)p->options.submit_us : measured,
+        .n_cores = p->caps.n_cores,
+        .min_rows = p->options.min_rows};
+    domain_budget_init(&p->budget, p->caps.n_domains, p->caps.iova_bytes);
+    p->uses_proven = graph_uses_proven();
+    return workers_create(n_workers(&p->options), &p->workers);
+}
+
+/* The self test's verdict on the type the options ask for. */
+static bool is_right(const struct plugin *p)
+{
+    const bool int4 = format_of(&p->options).type == ORK_I4_I16;
+
+    if (p->caps.selftest_i8 == 1 && (!int4 || p->caps.selftest_i4 == 1))
+        return true;
+    plugin_log(GGML_LOG_LEVEL_ERROR,
+               "no device: %s computes %s products wrong; ork-info --selftest shows more.",
+               p->caps.device, int4 && p->caps.selftest_i8 == 1 ? "int4" : "int8");
+    return false;
 }
 
 static void open_npu(struct plugin *p)
@@ -100,10 +170,7 @@ static void open_npu(struct plugin *p)
         return;
     }
     ork_device_caps(npu, &p->caps);
-    if (p->caps.selftest_i8 != 1) {
-        plugin_log(GGML_LOG_LEVEL_ERROR,
-                   "no device: %s computes int8 products wrong; ork-info --selftest shows more.",
-                   p->caps.device);
+    if (!is_right(p) || set_up(p) < 0) {
         ork_device_close(npu);
         return;
     }

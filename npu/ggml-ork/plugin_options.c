@@ -23,6 +23,17 @@ static const struct plugin_option_line lines[] = {
     {"ORK_CORES", "0 to 3", "use at most so many cores; 0 is all"},
     {"ORK_TIMEOUT_MS", "0 to 600000", "time limit of one job; 0 is 3000"},
     {"ORK_VERIFY", "0 or 1", "wait until every output line has arrived"},
+    {"ORK_QUANT", "w8a8, w4a4 or w4a4-channel",
+     "codes of weights and activations; w8a8 unless set"},
+    {"ORK_GROUP", "128, 64 or 32", "elements that share a scale in w4a4; 128 unless set"},
+    {"ORK_ROTATE", "0 or 1", "rotate weights and activations (Walsh-Hadamard) before coding"},
+    {"ORK_MIN_ROWS", "0 to 65536", "rows from which a dense product is the NPU's; 0 is by time"},
+    {"ORK_SUBMIT_US", "0 to 100000",
+     "what a submit costs, for that; 0 is as measured at the start"},
+    {"ORK_THREADS", "0 to 64", "threads that code rows and pack weights; 0 is one per processor"},
+    {"ORK_MOVE", "0 or 1", "also multiply weights that are not resident, where packing them pays"},
+    {"ORK_TRACE", "0 or 1", "say of every product where it was computed and why"},
+    {"ORK_STATS", "0 or 1", "say what was counted when the last stream is closed"},
 };
 
 #define PLACE(member) offsetof(struct plugin_options, member)
@@ -32,13 +43,22 @@ static const struct option_place places[] = {
     {OPTION_NUMBER, PLACE(cores), 3, NULL},
     {OPTION_NUMBER, PLACE(timeout_ms), 600000, NULL},
     {OPTION_SWITCH, PLACE(verify), 1, NULL},
+    {OPTION_TEXT, PLACE(quant), 16, " w8a8 w4a4 w4a4-channel "},
+    {OPTION_TEXT, PLACE(group), 8, " 128 64 32 "},
+    {OPTION_SWITCH, PLACE(rotate), 1, NULL},
+    {OPTION_NUMBER, PLACE(min_rows), 65536, NULL},
+    {OPTION_NUMBER, PLACE(submit_us), 100000, NULL},
+    {OPTION_NUMBER, PLACE(threads), 64, NULL},
+    {OPTION_SWITCH, PLACE(move), 1, NULL},
+    {OPTION_SWITCH, PLACE(trace), 1, NULL},
+    {OPTION_SWITCH, PLACE(stats), 1, NULL},
 };
 _Static_assert(sizeof(lines) / sizeof(*lines) == sizeof(places) / sizeof(*places),
                "every option has a line and a place");
 
 static bool is_among(const char *words, const char *value)
 {
-    char padded[20];
+    char padded[24];
 
     snprintf(padded, sizeof(padded), " %s ", value);
     return !strchr(value, ' ') && strstr(words, padded);

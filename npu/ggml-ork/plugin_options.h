@@ -12,6 +12,15 @@ struct plugin_options {
     uint32_t cores;     /* 0 = all */
     uint32_t timeout_ms;
     bool verify;
+    char quant[16]; /* "" = w8a8 */
+    char group[8];  /* "" = 128; of w4a4 */
+    bool rotate;
+    uint32_t min_rows;
+    uint32_t submit_us; /* 0 = as measured */
+    uint32_t threads;   /* 0 = one per processor */
+    bool move;
+    bool trace;
+    bool stats;
 };
 
 /* Looks a variable up; getenv, or a table of a test. */

@@ -1,22 +1,28 @@
 # The ggml backend: its own parts, the shared object through ggml's public calls, and the
 # distribution's programs as users start them.
 set(ggml_ork ${PROJECT_SOURCE_DIR}/npu/ggml-ork)
-add_executable(test_plugin_options test_plugin_options.c ${ggml_ork}/plugin_options.c
-               ${ggml_ork}/row_codes.c)
+add_executable(test_plugin_options test_plugin_options.c ${ggml_ork}/plugin_options.c)
 target_include_directories(test_plugin_options PRIVATE ${ggml_ork})
 target_compile_definitions(test_plugin_options PRIVATE
   ORK_DOCUMENT="${PROJECT_SOURCE_DIR}/docs/ork.md")
 target_link_libraries(test_plugin_options PRIVATE bmoe_cmocka bmoe_warnings m)
 bmoe_add_test(npu.test_plugin_options LABELS npu COMMAND test_plugin_options)
 
-foreach(name test_ggml_ork test_ggml_ork_faults)
+add_executable(test_placement test_placement.c ${ggml_ork}/placement.c)
+target_include_directories(test_placement PRIVATE ${ggml_ork})
+target_link_libraries(test_placement PRIVATE bmoe_cmocka bmoe_warnings)
+bmoe_add_test(npu.test_placement LABELS npu COMMAND test_placement)
+
+foreach(name test_ggml_ork test_ggml_ork_faults test_ggml_ork_fusion)
   add_executable(${name} ${name}.c ggml_ork_fixture.c)
-  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/npu/ork/include)
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/npu/ork/include
+                             ${ggml_ork})
   target_compile_definitions(${name} PRIVATE ORK_PLUGIN="$<TARGET_FILE:ggml-ork>")
   target_link_libraries(${name} PRIVATE bmoe_cmocka bmoe_warnings Threads::Threads m)
   bmoe_link_llama(${name})
   add_dependencies(${name} ggml-ork)
 endforeach()
+bmoe_add_test(npu.test_ggml_ork_fusion LABELS npu COMMAND test_ggml_ork_fusion)
 bmoe_add_test(npu.test_ggml_ork LABELS npu TIMEOUT 900 COMMAND test_ggml_ork)
 bmoe_add_test(npu.test_ggml_ork.mainline LABELS npu TIMEOUT 900 COMMAND test_ggml_ork
   ENVIRONMENT ORK_SIM=kernel=mainline)
@@ -25,7 +31,18 @@ bmoe_add_test(npu.test_ggml_ork.noncoherent LABELS npu TIMEOUT 900 COMMAND test_
 bmoe_add_test(npu.ggml-ork.dead LABELS npu COMMAND test_ggml_ork_faults dead
   ENVIRONMENT ORK_SIM=dead_after=200)
 bmoe_add_test(npu.ggml-ork.full LABELS npu COMMAND test_ggml_ork_faults full
-  ENVIRONMENT ORK_SIM=iova_base=4261412864)
+  ENVIRONMENT "ORK_SIM=domains=1,iova_base=4261412864")
+bmoe_add_test(npu.ggml-ork.domains LABELS npu COMMAND test_ggml_ork_faults domains
+  ENVIRONMENT "ORK_SIM=domains=3,iova_base=4261412864")
+# Every way of coding, through the same products.
+foreach(code w4a4-rotate w8a8-rotate w4a4 w4a4-channel)
+  string(REPLACE "-rotate" ";ORK_ROTATE=1" code_environment "ORK_QUANT=${code}")
+  bmoe_add_test(npu.test_ggml_ork.${code} LABELS npu TIMEOUT 900 COMMAND test_ggml_ork
+    ENVIRONMENT ${code_environment})
+  if(NOT code STREQUAL w4a4-rotate) # the longest path; the others on request
+    set_tests_properties(npu.test_ggml_ork.${code} PROPERTIES LABELS "npu;long")
+  endif()
+endforeach()
 
 bmoe_add_test(npu.ggml-ork.exports LABELS npu
   COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/ggml-ork-exports.sh $<TARGET_FILE:ggml-ork>)

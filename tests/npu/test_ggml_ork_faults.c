@@ -1,6 +1,6 @@
 /* What a program sees when the NPU goes away or is full. One fault per run, since the plug-in opens
- * its device once: `dead` (ORK_SIM=dead_after=...), `full` (ORK_SIM=iova_base=...), both set by the
- * caller. */
+ * its device once: `dead` (ORK_SIM=dead_after=...), `full` and `domains` (ORK_SIM=iova_base=...),
+ * set by the caller. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -74,8 +74,48 @@ static void a_full_device_refuses_the_weights(void **state)
     ggml_free(ctx);
 }
 
+/* Weights that do not fit one address space fill the next, and products in all of them are right.
+ */
+static void weights_fill_one_domain_after_the_other(void **state)
+{
+    enum { TENSORS = 4 };
+    const struct product_shape shape = {GGML_TYPE_F16, 1024, 1024, 16, 3, 2, 1}; /* 16 MiB of 24 */
+    struct ggml_context *ctx[TENSORS];
+    ggml_backend_buffer_t buffers[TENSORS];
+    ggml_backend_t ork = ggml_backend_dev_init(fixture_ork(), NULL);
+    struct product_data data;
+    float *first, *out;
+
+    (void)state;
+    fixture_fill(&shape, 3, &data);
+    first = calloc(data.out_floats, sizeof(float));
+    out = calloc(data.out_floats, sizeof(float));
+    for (int i = 0; i < TENSORS; i++) {
+        if (i < TENSORS - 1) {
+            float *to = i ? out : first;
+
+            assert_int_equal(fixture_compute(ork, fixture_packed(), &shape, &data, SET_WHOLE, to),
+                             GGML_STATUS_SUCCESS);
+            assert_memory_equal(to, first, data.out_floats * sizeof(float));
+        }
+        ctx[i] = fixture_context();
+        fixture_weight(ctx[i], &shape);
+        buffers[i] = ggml_backend_alloc_ctx_tensors_from_buft(ctx[i], fixture_packed());
+        assert_true((buffers[i] != NULL) == (i < TENSORS - 1));
+    }
+    for (int i = 0; i < TENSORS; i++) {
+        ggml_backend_buffer_free(buffers[i]);
+        ggml_free(ctx[i]);
+    }
+    free(first);
+    free(out);
+    fixture_data_free(&data);
+    ggml_backend_free(ork);
+}
+
 int main(int argc, char **argv)
 {
+    const struct CMUnitTest domains[] = {cmocka_unit_test(weights_fill_one_domain_after_the_other)};
     const struct CMUnitTest dead[] = {cmocka_unit_test(a_dead_device_is_an_error)};
     const struct CMUnitTest full[] = {cmocka_unit_test(a_full_device_refuses_the_weights)};
 
@@ -84,5 +124,7 @@ int main(int argc, char **argv)
     fixture_load();
     if (!strcmp(argv[1], "dead"))
         return cmocka_run_group_tests(dead, NULL, NULL);
+    if (!strcmp(argv[1], "domains"))
+        return cmocka_run_group_tests(domains, NULL, NULL);
     return cmocka_run_group_tests(full, NULL, NULL);
 }

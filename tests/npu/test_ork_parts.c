@@ -26,7 +26,7 @@ struct world {
     struct ork_input *input;
     float *x;       /* ROWS x K */
     float *b_scale; /* n_slices x N */
-    uint32_t n_slices;
+    uint32_t n_slices, slice, code_max;
     struct ork_quantise how;
 };
 
@@ -48,6 +48,8 @@ static void make(struct world *w, struct ork_device *device, const struct kind *
 
     memset(w, 0, sizeof(*w));
     w->device = device;
+    w->slice = kind->k_slice;
+    w->code_max = (uint32_t)most;
     w->how = (struct ork_quantise){
         .size = sizeof(w->how), .rotate = true, .per_slice = kind->k_slice > 0};
     assert_int_equal(ork_weight_create(device, kind->type, N, K, &options, &w->weight, NULL), 0);
@@ -62,7 +64,7 @@ static void make(struct world *w, struct ork_device *device, const struct kind *
     w->b_scale = calloc((size_t)w->n_slices * N, sizeof(float));
     for (uint32_t i = 0; i < w->n_slices * N; i++)
         w->b_scale[i] = 0.01f * (float)(1 + i % 13);
-    assert_int_equal(ork_input_create(device, w->weight, 2, &w->input, NULL), 0);
+    assert_int_equal(ork_input_create(device, w->weight, ROWS, &w->input, NULL), 0);
 }
 
 static void end(struct world *w)
@@ -71,6 +73,16 @@ static void end(struct world *w)
     ork_weight_destroy(w->weight);
     free(w->x);
     free(w->b_scale);
+}
+
+static void put(struct world *w, size_t part, uint32_t m, uint32_t row)
+{
+    float room[K], scales[K / 32];
+    int8_t codes[K];
+
+    ork_quantise_row(&w->how, w->code_max, w->x + (size_t)row * K, K, w->slice, room, codes,
+                     scales);
+    assert_int_equal(ork_input_put(w->input, part, m, codes, scales), 0);
 }
 
 static struct ork_matmul call_of(const struct world *w, size_t part, uint32_t m, float *c)
@@ -88,7 +100,7 @@ static struct ork_matmul call_of(const struct world *w, size_t part, uint32_t m,
 static void host_is_the_device(void **state)
 {
     struct ork_device *device = open_sim();
-    static float got[ROWS * N], want[ROWS * N], room[2 * K];
+    static float got[ROWS * N], want[ROWS * N];
     static int8_t codes[K + 31];
 
     (void)state;
@@ -98,9 +110,9 @@ static void host_is_the_device(void **state)
         struct world w;
 
         make(&w, device, &kinds[i]);
-        assert_int_equal(ork_input_begin(w.input, &rows, 1), 0);
+        assert_int_equal(ork_input_begin(w.input, &rows, 1, w.how.per_slice), 0);
         for (uint32_t m = ROWS; m-- > 0;)
-            assert_int_equal(ork_input_put(w.input, 0, m, 1, w.x + (size_t)m * K, &w.how, room), 0);
+            put(&w, 0, m, m);
         assert_int_equal(ork_input_finish(w.input), 0);
         call = call_of(&w, 0, ROWS, want);
         assert_int_equal(ork_matmul_run(device, &call, 1, NULL), 0);
@@ -121,7 +133,8 @@ static void parts_are_the_whole(void **state)
 {
     static const uint32_t part_rows[PARTS] = {7, 0, 1, 13, 2};
     struct ork_device *device = open_sim();
-    static float got[ROWS * N], want[ROWS * N], room[2 * K];
+    static float got[ROWS * N], want[ROWS * N];
+    static int8_t codes[K];
     uint32_t rows[ROWS];
 
     (void)state;
@@ -134,16 +147,14 @@ static void parts_are_the_whole(void **state)
         size_t n = 0;
 
         make(&w, device, &kinds[i]);
-        assert_int_equal(ork_input_begin(w.input, &(uint32_t){ROWS}, 1), 0);
-        assert_int_equal(ork_input_put(w.input, 0, 0, ROWS, w.x, &w.how, room), 0);
-        assert_int_equal(ork_input_finish(w.input), 0);
+        w.how.row_stride = K;
+        assert_int_equal(ork_input_quantise(w.input, ROWS, w.x, &w.how), 0);
         calls[0] = call_of(&w, 0, ROWS, want);
         assert_int_equal(ork_matmul_run(device, calls, 1, NULL), 0);
-        assert_int_equal(ork_input_begin(w.input, part_rows, PARTS), 0);
+        assert_int_equal(ork_input_begin(w.input, part_rows, PARTS, w.how.per_slice), 0);
         for (size_t p = 0; p < PARTS; first += part_rows[p++]) {
-            assert_int_equal(
-                ork_input_put(w.input, p, 0, part_rows[p], w.x + (size_t)first * K, &w.how, room),
-                0);
+            for (uint32_t m = 0; m < part_rows[p]; m++)
+                put(&w, p, m, first + m);
             if (!part_rows[p])
                 continue;
             calls[n] = call_of(&w, p, part_rows[p], got);
@@ -153,8 +164,8 @@ static void parts_are_the_whole(void **state)
         assert_int_equal(ork_matmul_run(device, calls, n, NULL), 0);
         for (uint32_t m = 0; m < ROWS; m++)
             assert_memory_equal(got + rows[m] * N, want + m * N, N * sizeof(float));
-        assert_true(ork_input_put(w.input, 0, 7, 1, w.x, &w.how, room) < 0);
-        assert_true(ork_input_put(w.input, PARTS, 0, 1, w.x, &w.how, room) < 0);
+        assert_true(ork_input_put(w.input, 0, 7, codes, w.x) < 0);
+        assert_true(ork_input_put(w.input, PARTS, 0, codes, w.x) < 0);
         calls[0].part = PARTS;
         assert_true(ork_matmul_run(device, calls, 1, NULL) < 0);
         end(&w);

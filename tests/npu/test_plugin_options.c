@@ -1,5 +1,4 @@
 /* The plug-in's option table and the coding of rows: the parts that need no ggml. */
-#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,7 +9,6 @@
 #include <cmocka.h>
 
 #include "plugin_options.h"
-#include "row_codes.h"
 
 static const char *set_name, *set_value;
 
@@ -106,31 +104,12 @@ static void the_document_has_the_table(void **state)
     }
 }
 
-static void rows_are_coded(void **state)
-{
-    const float x[6] = {0.5f, -1.0f, 0.25f, 0.0f, 1.0f, 0.00393700787f};
-    const int8_t want[6] = {64, -127, 32, 0, 127, 0};
-    const float zeros[4] = {0};
-    const float odd[4] = {1.0f, NAN, 2.0f, 3.0f};
-    const float tiny[4] = {1e-42f};
-    int8_t codes[6];
-
-    (void)state;
-    assert_true(fabsf(row_codes_make(x, 6, codes) - 1.0f / 127.0f) < 1e-9f);
-    assert_memory_equal(codes, want, 5);
-    assert_true(codes[5] == 0 || codes[5] == 1);
-    assert_true(row_codes_make(zeros, 4, codes) == 0.0f && !codes[0]);
-    assert_true(isnan(row_codes_make(odd, 4, codes)) && !codes[0]);
-    assert_true(row_codes_make(tiny, 4, codes) == 0.0f && !codes[0]);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(good_values_are_taken),
         cmocka_unit_test(bad_values_are_named),
         cmocka_unit_test(the_document_has_the_table),
-        cmocka_unit_test(rows_are_coded),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -182,11 +182,12 @@ struct ork_quantise {
 ORK_API int ork_input_quantise(struct ork_input *input, uint32_t m, const float *rows,
                                const struct ork_quantise *how);
 /* The same in parts, each the rows of one matmul (an expert's): begin lays them out and grows the
- * input where needed (nothing may be in flight), put quantises rows m0 .. of a part, on several
- * threads at once for different rows, finish hands all to the device. room: 2 K floats. */
-ORK_API int ork_input_begin(struct ork_input *input, const uint32_t *part_rows, size_t n_parts);
-ORK_API int ork_input_put(struct ork_input *input, size_t part, uint32_t m0, uint32_t n_rows,
-                          const float *rows, const struct ork_quantise *how, float *room);
+ * input where needed (nothing may be in flight), put places a row coded by ork_quantise_row, on
+ * several threads at once for different rows, finish hands all to the device. */
+ORK_API int ork_input_begin(struct ork_input *input, const uint32_t *part_rows, size_t n_parts,
+                            bool per_slice);
+ORK_API int ork_input_put(struct ork_input *input, size_t part, uint32_t m, const int8_t *codes,
+                          const float *scales);
 ORK_API int ork_input_finish(struct ork_input *input);
 /* Of part 0: m floats (n_slices x m); NULL when the input was not quantised. */
 ORK_API const float *ork_input_scales(const struct ork_input *input);

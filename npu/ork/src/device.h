@@ -3,7 +3,6 @@
 #define ORK_DEVICE_H
 
 #include <pthread.h>
-#include <stdatomic.h>
 
 #include "kernels.h"
 #include "ork_plan.h"
@@ -49,10 +48,10 @@ struct ork_input {
     size_t n_parts;
     size_t room_parts;
     struct ork_bo bo;
-    float *scales;         /* n_slices x max_m; valid when quantised */
-    float *scratch;        /* 2 k */
-    atomic_bool quantised; /* written by every thread that puts rows, all the same */
-    atomic_bool per_slice;
+    float *scales;  /* n_slices x max_m; valid when quantised */
+    float *scratch; /* 2 k */
+    bool quantised;
+    bool per_slice;
 };
 
 enum ork_batch_flags {

@@ -83,7 +83,7 @@ static int memory_room(struct ork_input *in, uint64_t bytes)
     return rc;
 }
 
-int ork_input_begin(struct ork_input *in, const uint32_t *part_rows, size_t n_parts)
+int ork_input_begin(struct ork_input *in, const uint32_t *part_rows, size_t n_parts, bool per_slice)
 {
     uint64_t bytes = 0, m = 0;
     int rc = parts_room(in, n_parts);
@@ -104,50 +104,25 @@ int ork_input_begin(struct ork_input *in, const uint32_t *part_rows, size_t n_pa
     if (rc < 0)
         return rc;
     in->n_parts = n_parts;
+    in->quantised = in->slicing.type == ORK_I8_I32 || in->slicing.type == ORK_I4_I16;
+    in->per_slice = per_slice;
     return 0;
 }
 
-/* The largest code of the type the weight was made for. */
-static uint32_t code_max(const struct ork_slicing *slicing)
-{
-    if (slicing->type == ORK_I8_I32)
-        return 127;
-    return slicing->options.i4_absmax && slicing->options.i4_absmax < 7 ? slicing->options.i4_absmax
-                                                                        : 7;
-}
-
-#define MAX_SLICES 1024u /* scales of one row on the stack; 32 768 elements in slices of 32 */
-
-static void put_row(struct ork_input *in, struct ork_input_part *part, uint32_t m, const float *row,
-                    const struct ork_quantise *how, float *room)
+int ork_input_put(struct ork_input *in, size_t p, uint32_t m, const int8_t *codes,
+                  const float *scales)
 {
     const struct ork_slicing *s = &in->slicing;
-    int8_t *codes = (int8_t *)(room + s->k);
-    float *to = in->scales + part->first * s->n_slices;
-    float scales[MAX_SLICES];
+    const struct ork_input_part *part = p < in->n_parts ? &in->parts[p] : NULL;
+    float *to;
 
-    ork_fused_codes(in->device->kernels, how, code_max(s), row, s->k,
-                    how->per_slice ? s->depth : s->k, room, codes, scales);
-    for (uint32_t i = 0; i < (how->per_slice ? s->n_slices : 1); i++)
-        to[(size_t)i * part->rows.m + m] = scales[i];
+    if (!part || m >= part->rows.m)
+        return -EINVAL;
+    to = in->scales + part->first * s->n_slices + m;
+    for (uint32_t i = 0; i < (in->per_slice ? s->n_slices : 1); i++)
+        to[(size_t)i * part->rows.m] = scales[i];
     ork_pack_row(in->device->kernels, s, &part->rows, (uint8_t *)in->bo.map + part->offset, m,
                  codes);
-}
-
-int ork_input_put(struct ork_input *in, size_t p, uint32_t m0, uint32_t n_rows, const float *rows,
-                  const struct ork_quantise *how, float *room)
-{
-    const size_t stride = how->row_stride ? how->row_stride : in->slicing.k;
-
-    if (how->size != sizeof(*how) || p >= in->n_parts || m0 > in->parts[p].rows.m ||
-        n_rows > in->parts[p].rows.m - m0 || (how->per_slice && in->slicing.n_slices > MAX_SLICES))
-        return -EINVAL;
-    if (in->slicing.type != ORK_I8_I32 && in->slicing.type != ORK_I4_I16)
-        return -EOPNOTSUPP;
-    for (uint32_t i = 0; i < n_rows; i++)
-        put_row(in, &in->parts[p], m0 + i, rows + i * stride, how, room);
-    atomic_store_explicit(&in->quantised, true, memory_order_relaxed);
-    atomic_store_explicit(&in->per_slice, how->per_slice, memory_order_relaxed);
     return 0;
 }
 
@@ -168,7 +143,7 @@ int ork_input_finish(struct ork_input *in)
 
 int ork_input_pack(struct ork_input *input, uint32_t m, const void *rows)
 {
-    int rc = m && m <= input->max_m ? ork_input_begin(input, &m, 1) : -EINVAL;
+    int rc = m && m <= input->max_m ? ork_input_begin(input, &m, 1, false) : -EINVAL;
 
     if (rc < 0)
         return rc;
@@ -178,17 +153,36 @@ int ork_input_pack(struct ork_input *input, uint32_t m, const void *rows)
     return ork_input_finish(input);
 }
 
+/* The largest code of the type the weight was made for. */
+static uint32_t code_max(const struct ork_slicing *slicing)
+{
+    if (slicing->type == ORK_I8_I32)
+        return 127;
+    return slicing->options.i4_absmax && slicing->options.i4_absmax < 7 ? slicing->options.i4_absmax
+                                                                        : 7;
+}
+
+#define MAX_SLICES 1024u /* scales of one row on the stack */
+
 int ork_input_quantise(struct ork_input *input, uint32_t m, const float *rows,
                        const struct ork_quantise *how)
 {
+    const struct ork_slicing *s = &input->slicing;
+    const size_t stride = how->row_stride ? how->row_stride : s->k;
+    int8_t *codes = (int8_t *)(input->scratch + s->k);
+    float scales[MAX_SLICES];
     int rc;
 
-    if (how->size != sizeof(*how) || !m || m > input->max_m)
+    if (how->size != sizeof(*how) || !m || m > input->max_m || s->n_slices > MAX_SLICES)
         return -EINVAL;
-    if (input->slicing.type != ORK_I8_I32 && input->slicing.type != ORK_I4_I16)
+    if (s->type != ORK_I8_I32 && s->type != ORK_I4_I16)
         return -EOPNOTSUPP;
-    rc = ork_input_begin(input, &m, 1);
-    rc = rc < 0 ? rc : ork_input_put(input, 0, 0, m, rows, how, input->scratch);
+    rc = ork_input_begin(input, &m, 1, how->per_slice);
+    for (uint32_t i = 0; rc >= 0 && i < m; i++) {
+        ork_fused_codes(input->device->kernels, how, code_max(s), rows + i * stride, s->k,
+                        how->per_slice ? s->depth : s->k, input->scratch, codes, scales);
+        rc = ork_input_put(input, 0, i, codes, scales);
+    }
     return rc < 0 ? rc : ork_input_finish(input);
 }
 
