@@ -13,6 +13,10 @@ enum { EXIT_FINE = 0, EXIT_FAILED = 1, EXIT_MISUSED = 2, EXIT_SIGNALLED = 128 };
 int cli_error_set(struct bmoe_error *err, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* A code's name for programs: "io", "context"; and a scope's: "request". */
+const char *cli_error_code_name(int code);
+const char *cli_error_scope_name(enum bmoe_scope scope);
+
 /* The exit status of a program that ends with this code: misuse 2, any other failure 1. */
 int cli_error_exit_status(int code);
 

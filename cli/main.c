@@ -45,7 +45,7 @@ static int read_texts(struct texts *out, const struct cli_options *o, struct bmo
         rc = cli_text_copy(&out->subject, o->prompt, "the prompt", err);
     else if (o->prompt_file != NULL)
         rc = cli_text_read(&out->subject, o->prompt_file, "the prompt", err);
-    else if (!isatty(STDIN_FILENO))
+    else if (!isatty(STDIN_FILENO) && !o->session)
         rc = cli_text_read(&out->subject, "-", "the prompt", err);
     if (rc == 0 && o->grammar_file != NULL)
         rc = cli_text_read(&out->grammar, o->grammar_file, "the grammar", err);
@@ -81,8 +81,14 @@ static int run_model(struct run *run, struct texts *texts, struct bmoe_error *er
         return rc;
     run->grammar = texts->grammar.text;
     rc = open_session(run, err);
+    if (rc < 0 && run->options->session) {
+        run_session_refuse(run, err);
+        return err->code = BMOE_E_IO; /* a failure to the one who started us, not misuse */
+    }
     if (rc < 0)
         return rc;
+    if (run->options->session)
+        return run_session(run, err);
     if (run->options->ppl_file != NULL)
         return run_perplexity(run, &texts->subject, err);
     if (texts->subject.text != NULL)

@@ -15,6 +15,9 @@ struct pair {
 
 static const struct pair excluded[] = {
     {OPT_PROMPT, OPT_FILE, "both give the prompt"},
+    {OPT_SESSION, OPT_PROMPT, "the requests bring the prompts"},
+    {OPT_SESSION, OPT_FILE, "the requests bring the prompts"},
+    {OPT_SESSION, OPT_PPL, "a session answers requests"},
     {OPT_MOE_STREAM, OPT_NO_MOE_STREAM, "one turns on what the other turns off"},
     {OPT_NO_MOE_STREAM, OPT_CACHE_MB, "experts kept in memory have no budget"},
     {OPT_NO_MOE_STREAM, OPT_CACHE_CEIL_MB, "experts kept in memory have no budget"},

@@ -37,6 +37,10 @@ const struct option_row option_table[OPTION_COUNT] = {
     [OPT_FILE] = {"--file", "-f", "FILE", NULL, NULL,
                   "read the prompt from FILE (- is standard input)", .kind = OPTION_TEXT,
                   .group = GROUP_MAIN, AT(prompt_file)},
+    [OPT_SESSION] =
+        {"--session", NULL, NULL, NULL, NULL,
+         "serve requests, one JSON object a line, from standard input (docs/protocol.md)",
+         .kind = OPTION_SWITCH, .group = GROUP_MAIN, AT(session)},
     [OPT_N_PREDICT] = {"--n-predict", "-n", "N", "tokens", "128",
                        "answer at most N tokens, 0 until the context is full (chat loop: 0)",
                        .kind = OPTION_U32, .min = 0, .max = 1 << 30, .group = GROUP_MAIN,

@@ -18,6 +18,7 @@ enum option_id {
     OPT_MODEL,
     OPT_PROMPT,
     OPT_FILE,
+    OPT_SESSION,
     OPT_N_PREDICT,
     OPT_STOP,
     OPT_IGNORE_EOS,

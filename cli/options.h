@@ -27,7 +27,8 @@ struct cli_options {
     const char *model;
     const char *prompt;
     const char *prompt_file; /* "-": standard input */
-    uint32_t n_predict;      /* 0: until the context is full */
+    bool session;
+    uint32_t n_predict; /* 0: until the context is full */
     struct cli_list stop;
     bool ignore_eos;
 

@@ -58,6 +58,11 @@ int run_prompt(struct run *run, const struct cli_text *prompt, struct bmoe_error
 /* The conversation on a terminal. */
 int run_chat(struct run *run, struct bmoe_error *err);
 
+/* --session: requests of another program, line by line, until it closes. */
+int run_session(struct run *run, struct bmoe_error *err);
+/* Tells it that the session did not open. */
+void run_session_refuse(struct run *run, const struct bmoe_error *err);
+
 /* --ppl: the value to standard output in full precision, a line for people. */
 int run_perplexity(struct run *run, const struct cli_text *text, struct bmoe_error *err);
 

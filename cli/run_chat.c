@@ -6,6 +6,7 @@
 #include "run.h"
 
 #include "cli_error.h"
+#include "dialogue.h"
 #include "line_input.h"
 
 #include <signal.h>
@@ -20,42 +21,24 @@ static const char chat_help[] = "type a message and press Enter; a line that end
 struct conversation {
     struct run *run;
     struct chat chat;
-    struct chat_message *messages; /* texts are heap */
-    size_t n, room;
+    struct dialogue said;
     struct line_input input;
     bool interrupted; /* the last thing that happened was Ctrl-C */
 };
 
-/* The texts are ours; the messages only promise the renderer not to change them. */
-static void drop_last(struct conversation *c)
-{
-    free((void *)(uintptr_t)c->messages[--c->n].text);
-}
-
-static void clear(struct conversation *c)
-{
-    while (c->n > 0)
-        drop_last(c);
-}
-
 /* Takes text, a heap string, even when it fails. */
 static int append(struct conversation *c, enum chat_role role, char *text, struct bmoe_error *err)
 {
-    struct chat_message *grown = c->messages;
+    int rc = dialogue_append(&c->said, role, text != NULL ? text : "",
+                             text != NULL ? strlen(text) : 0, err);
 
-    if (c->n == c->room) {
-        grown = realloc(c->messages, (c->room + 16) * sizeof(*grown));
-        if (grown != NULL) {
-            c->messages = grown;
-            c->room += 16;
-        }
-    }
-    if (grown == NULL || text == NULL) {
-        free(text);
-        return cli_error_set(err, BMOE_E_MEMORY, "there is no memory for the conversation");
-    }
-    c->messages[c->n++] = (struct chat_message){role, text, strlen(text)};
-    return 0;
+    free(text);
+    return rc;
+}
+
+static void drop_last(struct conversation *c)
+{
+    dialogue_cut(&c->said, c->said.n - 1);
 }
 
 /* True when the error ends the conversation. */
@@ -75,7 +58,7 @@ static int take_turn(struct conversation *c, char *text, struct bmoe_error *err)
     if (rc < 0)
         return rc;
     request.n_predict = c->run->options->typed[OPT_N_PREDICT] ? c->run->options->n_predict : 0;
-    rc = chat_render(&c->chat, c->messages, c->n, &rendered, err);
+    rc = chat_render(&c->chat, c->said.messages, c->said.n, &rendered, err);
     if (rc < 0)
         return rc;
     run_request_set_prompt(&request, &rendered);
@@ -104,7 +87,7 @@ static int take_line(struct conversation *c, char *text, struct bmoe_error *err)
         if (text[0] != '\0')
             terminal_line(c->run->terminal, "that was not UTF-8 text; nothing was sent");
     } else if (strcmp(text, "/clear") == 0) {
-        clear(c);
+        dialogue_cut(&c->said, 0);
         bmoe_session_clear(c->run->session);
         terminal_line(c->run->terminal, "the conversation begins anew");
     } else if (text[0] == '/' && strchr(text, ' ') == NULL && strchr(text + 1, '/') == NULL) {
@@ -210,8 +193,7 @@ int run_chat(struct run *run, struct bmoe_error *err)
         if (rc == 0 && run->ended_by == 0)
             rc = next_message(&c, &message, err);
     }
-    clear(&c);
-    free(c.messages);
+    dialogue_fini(&c.said);
     line_input_fini(&c.input);
     return rc;
 }

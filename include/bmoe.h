@@ -192,9 +192,11 @@ struct bmoe_generate {
     bool (*on_text)(void *user, const char *text, size_t bytes);
     /* Called after each token's logits are there: n_vocab floats of the last position. */
     void (*on_logits)(void *user, const float *logits, uint32_t n_vocab, bool prompt);
-    /* Called during prefill. */
+    /* Called before the first piece of the prompt and after each. */
     void (*on_prefill)(void *user, uint32_t tokens_done, uint32_t tokens_total);
     void *user;
+    /* Called after each token of the answer, when on_text has had what it brought. NULL: none. */
+    void (*on_token)(void *user, int32_t token);
 };
 
 struct bmoe_result {
@@ -204,6 +206,7 @@ struct bmoe_result {
     uint32_t n_prompt, n_reused, n_predicted;
     double prefill_s, decode_s, first_token_s;
     bool stopped_by_limit, stopped_by_string, cancelled;
+    uint32_t n_past; /* tokens that the context holds now */
 };
 
 BMOE_API void bmoe_generate_init(struct bmoe_generate *g);
@@ -211,6 +214,10 @@ BMOE_API void bmoe_generate_init(struct bmoe_generate *g);
 /* Runs one request. A cancelled one answers BMOE_E_CANCELLED with *out filled as far as it came. */
 BMOE_API int bmoe_session_generate(struct bmoe_session *s, const struct bmoe_generate *g,
                                    struct bmoe_result *out, struct bmoe_error *err);
+
+/* How many tokens the prompt of a request makes; it fits when that is less than n_ctx. */
+BMOE_API int64_t bmoe_session_count_tokens(struct bmoe_session *s, const struct bmoe_generate *g,
+                                           struct bmoe_error *err);
 
 struct bmoe_perplexity {
     size_t size;

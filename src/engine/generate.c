@@ -92,6 +92,8 @@ static int take_token(struct run *run, struct bmoe_error *err)
         return rc;
     if (!tell(run))
         return cancelled(err);
+    if (run->g->on_token)
+        run->g->on_token(run->g->user, token);
     if (run->text.stopped) {
         run->r.stopped_by_string = true;
         return 0;
@@ -197,6 +199,7 @@ int bmoe_session_generate(struct bmoe_session *s, const struct bmoe_generate *g,
                  : error_set(&local, BMOE_E_CONTEXT, BMOE_SCOPE_REQUEST, "no prompt");
     keep_text(&run);
     run.r.cancelled = rc == BMOE_E_CANCELLED;
+    run.r.n_past = s->n_kv;
     if (out) {
         size_t size = out->size < sizeof run.r ? out->size : sizeof run.r;
         memcpy((char *)out + sizeof(size_t), (char *)&run.r + sizeof(size_t),
@@ -208,4 +211,19 @@ int bmoe_session_generate(struct bmoe_session *s, const struct bmoe_generate *g,
     if (rc < 0 && err)
         *err = local;
     return rc < 0 ? rc : BMOE_OK;
+}
+
+int64_t bmoe_session_count_tokens(struct bmoe_session *s, const struct bmoe_generate *g,
+                                  struct bmoe_error *err)
+{
+    struct bmoe_generate full;
+    bmoe_generate_init(&full);
+    memcpy(&full, g, g->size < sizeof full ? g->size : sizeof full);
+    struct run run = {.s = s, .g = &full};
+    llama_token *tokens = NULL;
+    int n = full.prompt || full.tokens
+                ? prompt_tokens(&run, &tokens, err)
+                : error_set(err, BMOE_E_CONTEXT, BMOE_SCOPE_REQUEST, "no prompt");
+    free(tokens);
+    return n;
 }

@@ -49,6 +49,8 @@ int prompt_run(struct bmoe_session *s, const llama_token *tokens, uint32_t n, bo
     out->n_prompt = n;
     out->n_reused = common;
     int64_t start = clock_now_us();
+    if (g->on_prefill)
+        g->on_prefill(g->user, 0, n - common);
     while (s->n_kv < n && rc == BMOE_OK) {
         uint32_t left = n - s->n_kv;
         uint32_t piece = left < s->o.n_ubatch ? left : s->o.n_ubatch;

@@ -9,6 +9,8 @@
  *   echo          log the prompt of each request
  *   options       log the options at open
  *   open=CODE, request=CODE  fail there with that code (a positive number stands for -number)
+ *   scope=N       what a failed request leaves usable, enum bmoe_scope
+ *   ctx=N         the context's size; a token is a byte
  *   slow          wait 20 ms per piece
  *   hang          prefill does not end until cancelled
  *   slowload      the load takes ten seconds, and says so before
@@ -180,8 +182,12 @@ void bmoe_session_close(struct bmoe_session *s)
 
 void bmoe_session_describe(struct bmoe_session *s, struct bmoe_info *out)
 {
-    *out = (struct bmoe_info){
-        .size = out->size, .mode = "fake", .chat_template = s->chat_template, .load_s = 0.25};
+    *out = (struct bmoe_info){.size = out->size,
+                              .mode = "fake",
+                              .chat_template = s->chat_template,
+                              .arch = "fake",
+                              .n_ctx = (uint32_t)number_of(s->spec, "ctx", 2048),
+                              .load_s = 0.25};
 }
 
 void bmoe_session_stats(struct bmoe_session *s, struct bmoe_stats *out)
@@ -233,8 +239,12 @@ static bool give_answer(struct bmoe_session *s, const struct bmoe_generate *g)
             n++;
         if (has(s->spec, "slow"))
             wait_ms(20);
+        if (g->on_logits != NULL)
+            g->on_logits(g->user, NULL, 0, text == s->answer);
         if (atomic_load(&s->cancelled) || !g->on_text(g->user, text, n))
             return false;
+        if (g->on_token != NULL)
+            g->on_token(g->user, 0);
         text += n;
     }
     return true;
@@ -248,7 +258,9 @@ int bmoe_session_generate(struct bmoe_session *s, const struct bmoe_generate *g,
     atomic_store(&s->cancelled, false);
     say_request(s, g);
     if (code != 0)
-        return fail(err, code, BMOE_SCOPE_REQUEST, "request");
+        return fail(err, code, (enum bmoe_scope)number_of(s->spec, "scope", BMOE_SCOPE_REQUEST),
+                    "request");
+    g->on_prefill(g->user, 0, 2);
     g->on_prefill(g->user, 1, 2);
     while (has(s->spec, "hang") && !atomic_load(&s->cancelled))
         wait_ms(5);
@@ -260,6 +272,15 @@ int bmoe_session_generate(struct bmoe_session *s, const struct bmoe_generate *g,
     out->n_predicted = 5;
     out->cancelled = atomic_load(&s->cancelled) || !give_answer(s, g);
     return out->cancelled ? fail(err, -BMOE_E_CANCELLED, BMOE_SCOPE_REQUEST, "request") : 0;
+}
+
+/* A token is a byte. */
+int64_t bmoe_session_count_tokens(struct bmoe_session *s, const struct bmoe_generate *g,
+                                  struct bmoe_error *err)
+{
+    (void)s;
+    (void)err;
+    return (int64_t)g->prompt_bytes;
 }
 
 int bmoe_session_perplexity(struct bmoe_session *s, const struct bmoe_perplexity *p,

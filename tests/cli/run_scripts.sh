@@ -8,6 +8,8 @@
 #   ! bmoe: wo*                  a line of standard error, a shell pattern; [ ? * are special
 #   ? 2                          the exit status (default 0)
 #
+# "brief" is a filter for the lines of a session: it leaves the figures of an answer out.
+#
 # Output that is not listed fails the case. Exits 77 when a file asks for something that is not
 # here ("& WORDS" is a command that must succeed, else the file is skipped).
 set -u
@@ -35,6 +37,10 @@ finish_case() {
     [ -n "$command" ] || return 0
     (
         bmoe() { "$bmoe" "$@"; }
+        brief() {
+            sed -E 's/,"tokens":.*/}/; s/"wall_ms":[^,]*,"io_ms".*"delta_r/"delta_r/; s/"wall_ms":[^,]*,//
+                s/,"read_mib":.*/}/; s/"load_s":[^,]*,//'
+        }
         eval "$command"
     ) >"$work/out" 2>"$work/err" </dev/null
     got=$?

@@ -1,0 +1,136 @@
+"""session_test.py BMOE BMOE_DOC_KEYS MODEL: a session on a real model, every line checked against the
+schema in both directions, and what must hold from one request to the next."""
+
+import signal
+import sys
+import time
+
+from bmoe_lines import Schema, Session, Wrong
+
+bmoe, doc_keys, model = sys.argv[1:4]
+schema = Schema(doc_keys)
+text = "And it came to pass in those days, that"
+run = ["-m", model, "-t", "2", "-c", "512", "--ubatch", "64"]
+streamed = [*run, "--moe-stream", "--cache-mb", "3"]
+
+
+def same(what, a, b):
+    if a != b:
+        raise Wrong(f"{what}: {a!r} and {b!r}")
+
+
+def holds(what, condition):
+    if not condition:
+        raise Wrong(what)
+
+
+def answers_follow_each_other():
+    s = Session(schema, bmoe, *streamed)
+    ready = s.until("READY")[-1][1]
+    same("version", ready["v"], 1)
+    first = s.ask("generate", "DONE", prompt=text, n_predict=12)
+    lines = []
+    s.send("generate", prompt=text, n_predict=12)
+    lines = s.until("DONE")
+    again = lines[-1][1]
+    same("the same request", first["text"], again["text"])
+    tokens = [body for tag, body in lines if tag == "PROGRESS" and body["step"] > 0]
+    same("steps", [t["step"] for t in tokens], list(range(1, 13)))
+    same("deltas", "".join(t["delta_text"] for t in tokens), again["text"])
+    prefill = [body for tag, body in lines if tag == "PROGRESS" and body["step"] == 0]
+    same("the prompt's progress", (prefill[0]["tokens_done"], prefill[-1]["tokens_done"]),
+         (0, prefill[-1]["tokens_total"]))
+    same("prompt tokens", again["n_prompt"], prefill[-1]["tokens_total"])
+    same("reads of the tokens", round(sum(t["read_mb"] for t in tokens), 3),
+         round(again["read_mib"] - again["prefill_read_mib"], 3))
+    kept = s.ask("generate", "DONE", prompt=text + first["text"], n_predict=4, clear_kv=False)
+    holds("a kept beginning is used", kept["n_reused"] > 8 and kept["n_prompt"] < 8)
+    fresh = s.ask("generate", "DONE", prompt=text + first["text"], n_predict=4)
+    same("nothing is kept otherwise", fresh["n_reused"], 0)
+    stats = s.ask("stats", "STATS")
+    same("decodes", stats["decode_tokens"], 11 + 11 + 3 + 3)
+    same("what is unknown", s.ask("sing", "ERROR")["code"], "unknown_command")
+    same("an empty prompt", s.ask("generate", "ERROR", prompt="")["code"], "context")
+    same("a grammar that is none", s.ask("generate", "ERROR", prompt="a", grammar="((")["code"],
+         "misuse")
+    same("a prompt over the context", s.ask("generate", "ERROR", prompt="and " * 600)["code"],
+         "context")
+    same("a stop text", s.ask("generate", "DONE", prompt=text, n_predict=12,
+                              stop=[first["text"].strip()[-4:]])["end"], "stop")
+    same("after all that", s.ask("generate", "DONE", prompt=text, n_predict=12)["text"],
+         first["text"])
+    same("the exit status", s.end(), 0)
+    resident = Session(schema, bmoe, *run, "--no-moe-stream")
+    resident.until("READY")
+    same("streamed and resident", resident.ask("generate", "DONE", prompt=text,
+                                               n_predict=12)["text"], first["text"])
+    same("the exit status", resident.end(), 0)
+
+
+def a_saved_conversation_goes_on():
+    """Brought as messages or had live, a conversation gives the same answers; a refused one costs
+    nothing; one that does not fit loses its oldest exchanges."""
+    chat = [*streamed, "--chatml", "--chat-format", "chatml"]
+    live = Session(schema, bmoe, *chat)
+    live.until("READY")
+    one = live.ask("generate", "DONE", prompt="How are you?", n_predict=8)
+    two = live.ask("generate", "DONE", prompt="And they?", n_predict=8, clear_kv=False)
+    holds("the conversation is reused", two["n_reused"] > 0)
+    said = [{"role": "user", "content": "How are you?"},
+            {"role": "assistant", "content": one["text"]},
+            {"role": "user", "content": "And they?"}]
+    seeded = Session(schema, bmoe, *chat)
+    seeded.until("READY")
+    brought = seeded.ask("generate", "DONE", messages=said, n_predict=8)
+    same("brought and live", brought["text"], two["text"])
+    same("both are the prompt", brought["n_prompt"], two["n_prompt"] + two["n_reused"])
+    again = seeded.ask("generate", "DONE", messages=said, n_predict=8, clear_kv=False)
+    same("brought again, with what is there", again["text"], two["text"])
+    holds("all but the last token is there", again["n_reused"] == brought["n_prompt"] - 1)
+    same("a refused one", seeded.ask("generate", "ERROR", messages=said[:2])["code"], "field")
+    third = seeded.ask("generate", "DONE", prompt="And he?", n_predict=8, clear_kv=False)
+    same("goes on live", live.ask("generate", "DONE", prompt="And he?", n_predict=8,
+                                  clear_kv=False)["text"], third["text"])
+    same("messages", seeded.ask("stats", "STATS")["n_messages"], 6)
+    long = [m for i in range(60) for m in ({"role": "user", "content": f"Say {i} once more."},
+                                           {"role": "assistant", "content": "No, not again."})]
+    long = [{"role": "system", "content": "Be kind."}, *long, {"role": "user", "content": "So?"}]
+    same("too long", seeded.ask("generate", "ERROR", messages=long)["code"], "context")
+    fitted = seeded.ask("generate", "DONE", messages=long, n_predict=8, fit_ctx=True)
+    holds("whole exchanges are left out", fitted["n_dropped"] > 0 and fitted["n_dropped"] % 2 == 0)
+    rest = [long[0], *long[1 + fitted["n_dropped"]:]]
+    same("what fits is what was answered",
+         seeded.ask("generate", "DONE", messages=rest, n_predict=8)["text"], fitted["text"])
+    seeded.ask("clear", "STATS")
+    same("messages", seeded.ask("stats", "STATS")["n_messages"], 0)
+    live.end()
+    seeded.end()
+
+
+def cancel_and_signals():
+    s = Session(schema, bmoe, *streamed)
+    s.until("READY")
+    right = s.ask("generate", "DONE", prompt=text, n_predict=8)["text"]
+    for after in (0, 0.01, 0.05, 0.2):
+        wanted = s.send("generate", prompt=text * 20, n_predict=300, ignore_eos=True)
+        time.sleep(after)
+        s.write(b'{"cmd":"cancel","id":%d}\n' % wanted)
+        done = s.until("DONE")[-1][1]
+        same("cancelled", (done["cancelled"], done["end"]), (True, "cancelled"))
+    same("the next one", s.ask("generate", "DONE", prompt=text, n_predict=8)["text"], right)
+    s.send("generate", prompt=text, n_predict=400, ignore_eos=True)
+    s.send("generate", prompt=text, n_predict=400, ignore_eos=True)
+    s.until("PROGRESS")
+    s.process.send_signal(signal.SIGTERM)
+    for _ in range(2):
+        same("ended by a signal", s.until("DONE")[-1][1]["cancelled"], True)
+    same("the exit status", s.end(), 128 + signal.SIGTERM)
+
+
+answers_follow_each_other()
+a_saved_conversation_goes_on()
+cancel_and_signals()
+missing = schema.never_seen()
+if missing:
+    raise Wrong(f"keys of the schema that no line had: {missing}")
+print(f"{len(schema.seen)} keys seen, each of its type")
