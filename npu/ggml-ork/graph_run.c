@@ -41,11 +41,13 @@ static void run_free(ggml_backend_t backend)
 /* A weight in plain memory is packed for this product alone. */
 static int run_plain(struct graph_run *run, const struct ggml_tensor *node, struct ork_error *error)
 {
-    const struct packed_place place = plugin_place(run->plugin);
+    struct packed_place place = plugin_place(run->plugin);
     const struct ggml_tensor *w = node->src[0];
     struct packed_weight *packed;
-    int rc = packed_weight_create(&place, w, &packed, error);
+    int rc;
 
+    place.cache = NULL;
+    rc = packed_weight_create(&place, w, &packed, error);
     if (rc < 0)
         return rc;
     rc = packed_weight_set(packed, w->data, 0, ggml_nbytes(w));

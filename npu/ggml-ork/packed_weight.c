@@ -104,7 +104,8 @@ int packed_weight_create(const struct packed_place *place, const struct ggml_ten
                                 .k = (uint32_t)t->ne[0],
                                 .n_matrices = (uint32_t)(t->ne[2] * t->ne[3]),
                                 .row_bytes = ggml_row_size(t->type, t->ne[0]),
-                                .workers = place->workers};
+                                .workers = place->workers,
+                                .cache = place->cache};
     w->format = weight_format_for(&place->format, w->k);
     w->n_scales = weight_format_n_scales(&w->format, w->k);
     w->matrices = calloc(w->n_matrices, sizeof(struct ork_weight *));
@@ -240,6 +241,50 @@ static int pack_rows(struct packed_weight *w, const uint8_t *rows, size_t stride
     return atomic_load(&p.rc);
 }
 
+/* One whole matrix, from the cache or packed and put there. */
+static int set_matrix(struct packed_weight *w, const uint8_t *rows, uint32_t matrix)
+{
+    const uint64_t how[] = {(uint64_t)w->type, w->format.type, w->format.group,
+                            w->format.rotate,  w->n,           w->k};
+    const size_t scale_bytes = (size_t)w->n_scales * w->n * sizeof(float);
+    const struct pack_key key =
+        pack_cache_key(rows, w->n * w->row_bytes, how, sizeof(how) / sizeof(*how));
+    float *own_scales = w->scales + (size_t)matrix * w->n_scales * w->n;
+    const void *image, *scales;
+    uint64_t bytes;
+    int rc;
+
+    ork_weight_image(w->matrices[matrix], &bytes);
+    if (pack_cache_find(w->cache, &key, bytes, scale_bytes, &image, &scales)) {
+        memcpy(own_scales, scales, scale_bytes);
+        return ork_weight_set_image(w->matrices[matrix], image);
+    }
+    rc = pack_rows(w, rows, w->row_bytes, (uint64_t)matrix * w->n, (uint64_t)(matrix + 1) * w->n);
+    if (rc >= 0)
+        pack_cache_add(w->cache, &key, ork_weight_image(w->matrices[matrix], &bytes), bytes,
+                       own_scales, scale_bytes);
+    return rc;
+}
+
+/* Whole matrices by the cache, the rows before and after them without. */
+static int set_cached(struct packed_weight *w, const uint8_t *rows, uint64_t first, uint64_t end)
+{
+    int rc = 0;
+
+    while (rc >= 0 && first < end) {
+        const uint64_t matrix = first / w->n;
+        const uint64_t next = (matrix + 1) * w->n < end ? (matrix + 1) * w->n : end;
+
+        if (first % w->n == 0 && next % w->n == 0)
+            rc = set_matrix(w, rows, (uint32_t)matrix);
+        else
+            rc = pack_rows(w, rows, w->row_bytes, first, next);
+        rows += (next - first) * w->row_bytes;
+        first = next;
+    }
+    return rc;
+}
+
 static int set_rows(struct packed_weight *w, const uint8_t *rows, size_t stride, size_t offset,
                     size_t bytes)
 {
@@ -250,7 +295,8 @@ static int set_rows(struct packed_weight *w, const uint8_t *rows, size_t stride,
 
     if (offset % w->row_bytes == 0 && bytes % w->row_bytes == 0 && first <= have &&
         count <= have - first)
-        rc = pack_rows(w, rows, stride, first, first + count);
+        rc = w->cache && stride ? set_cached(w, rows, first, first + count)
+                                : pack_rows(w, rows, stride, first, first + count);
     if (rc < 0)
         atomic_store(&w->torn, true);
     return rc;

@@ -14,6 +14,7 @@
 #include "domain_budget.h"
 #include "ggml_backend_abi.h"
 #include "ork.h"
+#include "pack_cache.h"
 #include "weight_format.h"
 #include "workers.h"
 
@@ -29,6 +30,7 @@ struct packed_weight {
     struct domain_budget *budget; /* borrowed; device_bytes are taken from it */
     uint64_t device_bytes;
     struct workers *workers;      /* borrowed; they pack */
+    struct pack_cache *cache;     /* borrowed, or NULL */
     struct ork_weight **matrices; /* n_matrices, owned */
     float *scales;                /* n_matrices x n_scales x n */
     atomic_bool torn;             /* part of a row was set alone, which cannot be coded */
@@ -46,6 +48,7 @@ struct packed_place {
     struct weight_format format; /* as the options say; adapted to the tensor's K */
     struct domain_budget *budget;
     struct workers *workers;
+    struct pack_cache *cache; /* whole matrices are looked up and kept there; NULL = none */
 };
 
 /* All zeros until set. The tensor gives type and shape only. */

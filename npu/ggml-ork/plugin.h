@@ -41,7 +41,8 @@ struct plugin {
     struct placement_rules rules;
     struct workers *workers;
     struct domain_budget budget;
-    bool uses_proven; /* graph_uses.h */
+    struct pack_cache *cache; /* NULL = none */
+    bool uses_proven;         /* graph_uses.h */
     struct plugin_counters counters;
     atomic_int n_streams;
     /* Guards the NPU's queue: a product has it to itself, so that the number of jobs a transport

@@ -12,6 +12,8 @@ struct plugin_counts {
     uint64_t rows_shared;   /* needed by a product and found coded */
     uint64_t norms_fused;   /* RMS_NORM and MUL done while coding */
     uint64_t plain_skipped; /* of those, whose plain rows nobody reads and nobody wrote */
+    uint64_t pack_found;    /* matrices taken from the file of ORK_PACK */
+    uint64_t pack_added;    /* packed and put there */
 };
 
 #endif

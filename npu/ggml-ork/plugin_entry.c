@@ -121,8 +121,16 @@ static uint32_t n_workers(const struct plugin_options *o)
 
 struct packed_place plugin_place(struct plugin *p)
 {
-    return (struct packed_place){
-        .npu = p->npu, .format = p->format, .budget = &p->budget, .workers = p->workers};
+    return (struct packed_place){.npu = p->npu,
+                                 .format = p->format,
+                                 .budget = &p->budget,
+                                 .workers = p->workers,
+                                 .cache = p->cache};
+}
+
+static void say_of_cache(const char *sentence)
+{
+    plugin_log(GGML_LOG_LEVEL_WARN, "%s", sentence);
 }
 
 /* What the options and the device's own figures decide for all graphs. */
@@ -137,6 +145,8 @@ static int set_up(struct plugin *p)
         .min_rows = p->options.min_rows};
     domain_budget_init(&p->budget, p->caps.n_domains, p->caps.iova_bytes);
     p->uses_proven = graph_uses_proven();
+    if (*p->options.pack && pack_cache_open(p->options.pack, say_of_cache, &p->cache) < 0)
+        p->cache = NULL; /* slower, and said */
     return workers_create(n_workers(&p->options), &p->workers);
 }
 

@@ -32,6 +32,8 @@ static const struct plugin_option_line lines[] = {
      "what a submit costs, for that; 0 is as measured at the start"},
     {"ORK_THREADS", "0 to 64", "threads that code rows and pack weights; 0 is one per processor"},
     {"ORK_MOVE", "0 or 1", "also multiply weights that are not resident, where packing them pays"},
+    {"ORK_PACK", "a path",
+     "keep packed weights in this file, and take them from it at the next start"},
     {"ORK_TRACE", "0 or 1", "say of every product where it was computed and why"},
     {"ORK_STATS", "0 or 1", "say what was counted when the last stream is closed"},
 };
@@ -50,6 +52,7 @@ static const struct option_place places[] = {
     {OPTION_NUMBER, PLACE(submit_us), 100000, NULL},
     {OPTION_NUMBER, PLACE(threads), 64, NULL},
     {OPTION_SWITCH, PLACE(move), 1, NULL},
+    {OPTION_TEXT, PLACE(pack), 1024, NULL},
     {OPTION_SWITCH, PLACE(trace), 1, NULL},
     {OPTION_SWITCH, PLACE(stats), 1, NULL},
 };

@@ -19,6 +19,7 @@ struct plugin_options {
     uint32_t submit_us; /* 0 = as measured */
     uint32_t threads;   /* 0 = one per processor */
     bool move;
+    char pack[1024]; /* path; "" = none */
     bool trace;
     bool stats;
 };

@@ -13,6 +13,8 @@ void plugin_stats_read(struct plugin *p, struct plugin_counts *out)
                                   .rows_shared = atomic_load(&c->rows_shared),
                                   .norms_fused = atomic_load(&c->norms_fused),
                                   .plain_skipped = atomic_load(&c->plain_skipped)};
+    if (p->cache)
+        pack_cache_counts(p->cache, &out->pack_found, &out->pack_added);
 }
 
 void plugin_stats_log(struct plugin *p)
@@ -36,4 +38,8 @@ void plugin_stats_log(struct plugin *p)
                s.macs, s.macs_padded, s.bytes_read / 1000000, s.bytes_written / 1000000,
                s.saturated_cells, s.device_us, p->caps.simulated ? "model" : "measured",
                s.predicted_us);
+    if (p->cache)
+        plugin_log(GGML_LOG_LEVEL_WARN,
+                   "stats: %" PRIu64 " matrices taken from %s, %" PRIu64 " packed and put there.",
+                   c.pack_found, p->options.pack, c.pack_added);
 }

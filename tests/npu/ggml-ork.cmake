@@ -8,6 +8,10 @@ target_compile_definitions(test_plugin_options PRIVATE
 target_link_libraries(test_plugin_options PRIVATE bmoe_cmocka bmoe_warnings m)
 bmoe_add_test(npu.test_plugin_options LABELS npu COMMAND test_plugin_options)
 
+add_executable(test_pack_cache test_pack_cache.c ${ggml_ork}/pack_cache.c ${ggml_ork}/pack_hash.c)
+target_include_directories(test_pack_cache PRIVATE ${ggml_ork})
+target_link_libraries(test_pack_cache PRIVATE bmoe_cmocka bmoe_warnings Threads::Threads)
+bmoe_add_test(npu.test_pack_cache LABELS npu COMMAND test_pack_cache)
 add_executable(test_placement test_placement.c ${ggml_ork}/placement.c)
 target_include_directories(test_placement PRIVATE ${ggml_ork})
 target_link_libraries(test_placement PRIVATE bmoe_cmocka bmoe_warnings)
@@ -49,7 +53,7 @@ bmoe_add_test(npu.ggml-ork.exports LABELS npu
 
 # A sanitized shared object cannot be loaded by a program that is not.
 if(NOT BMOE_SANITIZE AND NOT CMAKE_CROSSCOMPILING)
-  foreach(case devices completion perplexity)
+  foreach(case devices completion perplexity pack)
     bmoe_add_test(npu.ggml-ork.${case} LABELS npu TIMEOUT 600
       COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/ggml-ork-tools.sh ${case} ${BMOE_LLAMA_LIBDIR}
               ${BMOE_BACKENDS_DIR} $<TARGET_FILE:ggml-ork>
@@ -60,6 +64,10 @@ if(NOT BMOE_SANITIZE AND NOT CMAKE_CROSSCOMPILING)
       COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/ggml-ork-tools.sh architectures ${BMOE_LLAMA_LIBDIR}
               ${BMOE_BACKENDS_DIR} $<TARGET_FILE:ggml-ork> $<TARGET_FILE:bmoe-mkmodel>)
   endif()
+  bmoe_add_test(npu.ggml-ork.quality LABELS "npu;long" TIMEOUT 3600
+    COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/ggml-ork-tools.sh quality ${BMOE_LLAMA_LIBDIR}
+            ${BMOE_BACKENDS_DIR} $<TARGET_FILE:ggml-ork>
+            ${PROJECT_SOURCE_DIR}/models/tiny-moe-q4_0.gguf)
   bmoe_add_test(npu.ggml-ork.backend-ops LABELS "npu;long" TIMEOUT 3600
     COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/ggml-ork-tools.sh backend_ops ${BMOE_LLAMA_LIBDIR}
             ${BMOE_BACKENDS_DIR} $<TARGET_FILE:ggml-ork>)
