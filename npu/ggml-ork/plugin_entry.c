@@ -3,6 +3,7 @@
  * ggml calls ggml_backend_init each time it loads the backends, so the plug-in is made once. The
  * environment is read here and nowhere else. A machine without an NPU is no fault: the registry is
  * there, with no device in it, and one sentence at debug level says why. */
+#include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -171,12 +172,14 @@ static void open_npu(struct plugin *p)
                                        .verify = p->options.verify};
     struct ork_error error = {0};
     struct ork_device *npu;
+    int rc;
 
     options.transport = *p->options.transport ? p->options.transport : NULL;
     options.sim_options = *p->options.sim ? p->options.sim : NULL;
-    if (ork_device_open(&options, &npu, &error) < 0) {
-        plugin_log(options.transport ? GGML_LOG_LEVEL_ERROR : GGML_LOG_LEVEL_DEBUG, "no device: %s",
-                   error.text);
+    rc = ork_device_open(&options, &npu, &error);
+    if (rc < 0) {
+        plugin_log(options.transport || rc == -EBUSY ? GGML_LOG_LEVEL_ERROR : GGML_LOG_LEVEL_DEBUG,
+                   "no device: %s", error.text);
         return;
     }
     ork_device_caps(npu, &p->caps);

@@ -61,6 +61,14 @@ static void rec_close(void *context, int fd)
     pthread_mutex_unlock(&rec->lock);
 }
 
+static int rec_lock(void *context, int fd)
+{
+    const struct recording *rec = context;
+
+    (void)fd;
+    return rec->lock_result;
+}
+
 static int first_difference(const unsigned char *a, const unsigned char *b, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -184,6 +192,7 @@ void recording_init(struct recording *rec)
     rec->os = (struct ork_os){.context = rec,
                               .open = rec_open,
                               .close = rec_close,
+                              .lock = rec_lock,
                               .ioctl = rec_ioctl,
                               .map = rec_map,
                               .unmap = rec_unmap,

@@ -38,6 +38,7 @@ struct recording {
     const char *compatible;
     size_t compatible_bytes;
     uint64_t memlock;
+    int lock_result;
     int64_t now; /* advances by tick on every query */
     int64_t tick;
 };

@@ -8,7 +8,9 @@
 #include <cmocka.h>
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "recorded_jobs.h"
 #include "transport/kernel_open.h"
@@ -374,6 +376,12 @@ static void test_open_refusals(void **state)
     recording_refuse(&rec, vendor_open, -EOPNOTSUPP, "rk3576");
 
     recording_init(&rec);
+    rec.lock_result = -EBUSY;
+    expect_find(&rec);
+    recording_close(&rec, FD);
+    recording_refuse(&rec, vendor_open, -EBUSY, "in use by another process");
+
+    recording_init(&rec);
     rec.memlock = 65536;
     expect_no_buffer(&rec, -ENOMEM);
     recording_refuse(&rec, vendor_open, -ENOMEM, "RLIMIT_MEMLOCK is 64 KiB");
@@ -383,13 +391,37 @@ static void test_open_refusals(void **state)
     recording_refuse(&rec, vendor_open, -EACCES, "may not allocate");
 }
 
+/* The lock is of the open file: a second open of the same node does not get it until the first is
+ * closed. */
+static void test_lock(void **state)
+{
+    char path[] = "/tmp/ork-lock-XXXXXX";
+    const int made = mkstemp(path);
+    const int first = ork_os_host.open(NULL, path), second = ork_os_host.open(NULL, path);
+
+    (void)state;
+    assert_true(made >= 0 && first >= 0 && second >= 0);
+    assert_int_equal(ork_os_host.lock(NULL, first), 0);
+    assert_int_equal(ork_os_host.lock(NULL, second), -EBUSY);
+    ork_os_host.close(NULL, first);
+    assert_int_equal(ork_os_host.lock(NULL, second), 0);
+    ork_os_host.close(NULL, second);
+    ork_os_host.close(NULL, made);
+    unlink(path);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_open_and_info),       cmocka_unit_test(test_buffers),
-        cmocka_unit_test(test_bad_buffers),         cmocka_unit_test(test_job),
-        cmocka_unit_test(test_job_limits),          cmocka_unit_test(test_job_errors),
-        cmocka_unit_test(test_dead_after_timeouts), cmocka_unit_test(test_open_refusals),
+        cmocka_unit_test(test_open_and_info),
+        cmocka_unit_test(test_buffers),
+        cmocka_unit_test(test_bad_buffers),
+        cmocka_unit_test(test_job),
+        cmocka_unit_test(test_job_limits),
+        cmocka_unit_test(test_job_errors),
+        cmocka_unit_test(test_dead_after_timeouts),
+        cmocka_unit_test(test_open_refusals),
+        cmocka_unit_test(test_lock),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

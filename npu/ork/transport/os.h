@@ -12,6 +12,7 @@ struct ork_os {
     void *context;                                /* handed to every function */
     int (*open)(void *context, const char *path); /* read-write, close-on-exec: a descriptor */
     void (*close)(void *context, int fd);
+    int (*lock)(void *context, int fd); /* exclusive, until close; -EBUSY: another has it */
     int (*ioctl)(void *context, int fd, unsigned long request, void *argument);
     /* Maps bytes of fd at offset, shared, readable and writable: *map. */
     int (*map)(void *context, int fd, uint64_t offset, uint64_t bytes, void **map);

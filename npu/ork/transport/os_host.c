@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -23,6 +24,15 @@ static void host_close(void *context, int fd)
 {
     (void)context;
     close(fd);
+}
+
+/* A lock of the open file, gone with it however the process ends. */
+static int host_lock(void *context, int fd)
+{
+    (void)context;
+    if (!flock(fd, LOCK_EX | LOCK_NB))
+        return 0;
+    return errno == EWOULDBLOCK ? -EBUSY : -errno;
 }
 
 static int host_ioctl(void *context, int fd, unsigned long request, void *argument)
@@ -97,6 +107,7 @@ static int64_t host_now_ns(void *context)
 const struct ork_os ork_os_host = {
     .open = host_open,
     .close = host_close,
+    .lock = host_lock,
     .ioctl = host_ioctl,
     .map = host_map,
     .unmap = host_unmap,

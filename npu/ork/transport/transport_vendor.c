@@ -334,6 +334,15 @@ int vendor_open(const struct ork_os *os, struct ork_transport **out, struct ork_
     int err = drm_find(os, "/dev/dri/card", "rknpu", &node, error);
     if (err)
         return err;
+    /* Two processes on this kernel's driver can hang the board [ork]; mainline's keeps them apart.
+     */
+    if (os->lock(os->context, node.fd) == -EBUSY) {
+        os->close(os->context, node.fd);
+        return drm_fail(error, -EBUSY,
+                        "%s is in use by another process that drives the NPU: end it first, the "
+                        "vendor kernel cannot serve two.",
+                        node.path);
+    }
     v = calloc(1, sizeof *v);
     if (!v) {
         os->close(os->context, node.fd);
