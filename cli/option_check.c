@@ -6,6 +6,8 @@
 #include "options.h"
 
 #include <stdio.h>
+#include <string.h>
+#include <strings.h>
 
 /* Two options that contradict each other when both are typed. */
 struct pair {
@@ -77,6 +79,33 @@ static int check_sizes(const struct cli_options *o, struct bmoe_error *err)
     return 0;
 }
 
+/* The loopback devices of the tests have names like RPC0[127.0.0.1:50052]. */
+static int check_device(const struct cli_options *o, struct bmoe_error *err)
+{
+    static const enum option_id parts[] = {OPT_PREFILL_MIN_TOKENS,  OPT_PREFILL_UBATCH,
+                                           OPT_PREFILL_LOADERS,     OPT_NO_PREFILL_ROUTED,
+                                           OPT_PREFILL_ROUTED_FULL, OPT_PREFILL_DENSE};
+    const char *name = o->prefill_device;
+
+    for (size_t i = 0; name == NULL && i < sizeof(parts) / sizeof(parts[0]); i++)
+        if (o->typed[parts[i]])
+            return cli_error_set(err, BMOE_E_MISUSE,
+                                 "%s needs --prefill-device NAME, the device it is about",
+                                 option_table[parts[i]].name);
+    if (name != NULL &&
+        (name[0] == '\0' || strncasecmp(name, "RPC", 3) == 0 || strpbrk(name, ":/[") != NULL))
+        return cli_error_set(err, BMOE_E_MISUSE,
+                             "--prefill-device takes the name of a device of this machine, not "
+                             "'%s'; --list-devices lists them",
+                             name);
+    if (o->prefill_ubatch > o->ctx_size)
+        return cli_error_set(err, BMOE_E_MISUSE,
+                             "--prefill-ubatch %u is wider than the context of %u tokens; raise "
+                             "--ctx-size or lower --prefill-ubatch",
+                             o->prefill_ubatch, o->ctx_size);
+    return 0;
+}
+
 static int check_chat(const struct cli_options *o, struct bmoe_error *err)
 {
     bool prompt = o->prompt != NULL || o->prompt_file != NULL;
@@ -119,6 +148,8 @@ int options_check(const struct cli_options *o, options_note_fn *note, void *user
         rc = check_budget(o, err);
     if (rc == 0)
         rc = check_sizes(o, err);
+    if (rc == 0)
+        rc = check_device(o, err);
     if (rc == 0)
         rc = check_chat(o, err);
     if (rc == 0)

@@ -20,6 +20,10 @@ static const struct option_choice place[] = {{"auto", BMOE_PLACE_AUTO},
                                              {"copy", BMOE_PLACE_COPY},
                                              {"none", BMOE_PLACE_NONE},
                                              {NULL, 0}};
+static const struct option_choice prefill_dense[] = {{"auto", BMOE_PREFILL_DENSE_AUTO},
+                                                     {"resident", BMOE_PREFILL_DENSE_RESIDENT},
+                                                     {"slots", BMOE_PREFILL_DENSE_SLOTS},
+                                                     {NULL, 0}};
 static const struct option_choice chat_formats[] = {
     {"chatml", CHAT_CHATML},   {"gemma", CHAT_GEMMA},       {"gemma4", CHAT_GEMMA4},
     {"gpt-oss", CHAT_GPT_OSS}, {"nemotron", CHAT_NEMOTRON}, {NULL, 0}};
@@ -147,6 +151,34 @@ const struct option_row option_table[OPTION_COUNT] = {
                      "is not needed: reads and compute always overlap", .kind = OPTION_IGNORED,
                      .group = GROUP_STREAM},
 
+    [OPT_PREFILL_DEVICE] = {"--prefill-device", NULL, "NAME", NULL, NULL,
+                            "compute wide prompt graphs on this ggml device, auto the best there "
+                            "is, list lists them",
+                            .kind = OPTION_TEXT, .group = GROUP_DEVICE, AT(prefill_device)},
+    [OPT_PREFILL_MIN_TOKENS] = {"--prefill-min-tokens", NULL, "N", "tokens", "32",
+                                "narrower pieces of a prompt stay on the CPU; auto measures",
+                                .kind = OPTION_U32, .min = 32, .max = 1 << 28, .choices = only_auto,
+                                .group = GROUP_DEVICE, AT(prefill_min_tokens)},
+    [OPT_PREFILL_UBATCH] = {"--prefill-ubatch", NULL, "N", "tokens", "0",
+                            "prompt tokens per graph on the device, 0 as --ubatch",
+                            .kind = OPTION_U32, .min = 0, .max = 1 << 28, .group = GROUP_DEVICE,
+                            AT(prefill_ubatch)},
+    [OPT_PREFILL_LOADERS] = {"--prefill-loaders", NULL, "N", NULL, "8",
+                             "threads that fill the device's memory", .kind = OPTION_U32, .min = 1,
+                             .max = 64, .group = GROUP_DEVICE, AT(prefill_loaders)},
+    [OPT_NO_PREFILL_ROUTED] = {"--no-prefill-routed", NULL, NULL, NULL, NULL,
+                               "bring whole layers to the device, not the routed experts",
+                               .kind = OPTION_SWITCH, .group = GROUP_DEVICE, AT(no_prefill_routed)},
+    [OPT_PREFILL_ROUTED_FULL] = {"--prefill-routed-full", NULL, "F", NULL, "0.85",
+                                 "bring the next layer whole when one routes to more than this "
+                                 "part of its experts",
+                                 .kind = OPTION_F32, .min = 0, .max = 1, .above_min = true,
+                                 .group = GROUP_DEVICE, AT(prefill_routed_full)},
+    [OPT_PREFILL_DENSE] = {"--prefill-dense", NULL, "HOW", NULL, "auto",
+                           "keep dense layer weights on the device or copy them each time",
+                           .kind = OPTION_CHOICE, .choices = prefill_dense, .group = GROUP_DEVICE,
+                           AT(prefill_dense)},
+
     [OPT_PPL] = {"--ppl", NULL, "FILE", NULL, NULL,
                  "print the perplexity of the text in FILE, generate nothing", .kind = OPTION_TEXT,
                  .group = GROUP_MEASURE, AT(ppl_file)},
@@ -205,9 +237,9 @@ const char *option_group_title(enum option_group group)
     static const char *const title[GROUP_COUNT] = {
         [GROUP_MAIN] = "Model and answer", [GROUP_CHAT] = "Chat",
         [GROUP_SAMPLING] = "Sampling",     [GROUP_RUN] = "Run",
-        [GROUP_STREAM] = "Streaming",      [GROUP_MEASURE] = "Measuring",
-        [GROUP_OTHER] = "Other",           [GROUP_TEST] = "For tests",
-        [GROUP_REFUSED] = "Not offered",
+        [GROUP_STREAM] = "Streaming",      [GROUP_DEVICE] = "Prefill on a device",
+        [GROUP_MEASURE] = "Measuring",     [GROUP_OTHER] = "Other",
+        [GROUP_TEST] = "For tests",        [GROUP_REFUSED] = "Not offered",
     };
     return title[group];
 }

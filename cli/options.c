@@ -114,5 +114,7 @@ int options_parse(struct cli_options *out, int argc, char **argv, options_note_f
         if (out->action == CLI_HELP || out->action == CLI_VERSION)
             return 0;
     }
+    if (out->prefill_device != NULL && strcmp(out->prefill_device, "list") == 0)
+        out->action = CLI_LIST_DEVICES;
     return options_check(out, note, user, err);
 }

@@ -64,6 +64,14 @@ struct cli_options {
     bool load_all;
     int place; /* enum bmoe_place */
 
+    const char *prefill_device;  /* NULL: none */
+    uint32_t prefill_min_tokens; /* BMOE_MIN_TOKENS_AUTO: auto */
+    uint32_t prefill_ubatch;
+    uint32_t prefill_loaders;
+    bool no_prefill_routed;
+    float prefill_routed_full;
+    int prefill_dense; /* enum bmoe_prefill_dense */
+
     const char *ppl_file;
     uint32_t ppl_chunk;
 

@@ -32,6 +32,13 @@ void session_args_open(struct bmoe_options *out, const struct cli_options *o)
     out->dense = (enum bmoe_dense)o->dense;
     out->load_all = o->load_all;
     out->place = (enum bmoe_place)o->place;
+    out->prefill_device = o->prefill_device;
+    out->prefill_min_tokens = o->prefill_min_tokens;
+    out->prefill_ubatch = o->prefill_ubatch;
+    out->prefill_loaders = o->prefill_loaders;
+    out->prefill_whole = o->no_prefill_routed;
+    out->prefill_routed_full = o->prefill_routed_full;
+    out->prefill_dense = (enum bmoe_prefill_dense)o->prefill_dense;
 }
 
 void session_args_generate(struct bmoe_generate *out, const struct cli_options *o,

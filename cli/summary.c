@@ -49,6 +49,10 @@ static void append_reads(char *out, size_t bytes, const struct bmoe_stats *s)
 
         append(out, bytes, "stall %.2f s", (double)us / 1e6);
     }
+    if (s->dev_tokens > 0)
+        append(out, bytes, "prefill device %lld tokens, %.1f MiB read for it, waited %.2f s",
+               (long long)s->dev_tokens, (double)s->dev_read_bytes / mib_bytes,
+               (double)s->dev_stall_us / 1e6);
     if (s->peak_rss_bytes >= 0)
         append(out, bytes, "peak memory %.0f MiB", (double)s->peak_rss_bytes / mib_bytes);
 }

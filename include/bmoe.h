@@ -82,7 +82,15 @@ enum bmoe_tristate { BMOE_AUTO = 0, BMOE_ON = 1, BMOE_OFF = 2 };
 
 enum bmoe_dense { BMOE_DENSE_ANON = 0, BMOE_DENSE_MMAP = 1, BMOE_DENSE_WARM = 2 };
 
-#define BMOE_CACHE_AUTO UINT64_MAX
+/* Dense layer weights on a prefill device: kept there, or copied through the layers' slots. */
+enum bmoe_prefill_dense {
+    BMOE_PREFILL_DENSE_AUTO = 0, /* kept where the device has memory of its own and room in it */
+    BMOE_PREFILL_DENSE_RESIDENT = 1,
+    BMOE_PREFILL_DENSE_SLOTS = 2
+};
+
+#define BMOE_CACHE_AUTO      UINT64_MAX
+#define BMOE_MIN_TOKENS_AUTO UINT32_MAX
 
 struct bmoe_options {
     size_t size;
@@ -108,6 +116,18 @@ struct bmoe_options {
     enum bmoe_dense dense;
     bool load_all;         /* read every expert of a layer, not the routed ones */
     enum bmoe_place place; /* for tests and comparison */
+
+    /* Wide prompt graphs on a device. It is opened before the load; one that is not there or does
+     * not open costs a line, and all is computed on the CPU. */
+    const char *prefill_device;  /* name of a ggml device, "auto", or NULL: none */
+    uint32_t prefill_min_tokens; /* narrower pieces stay on the CPU; at least 32; 0: 32;
+                                    BMOE_MIN_TOKENS_AUTO: measured when the session opens */
+    uint32_t prefill_ubatch;     /* prompt tokens per graph there; 0: as n_ubatch */
+    uint32_t prefill_loaders;    /* threads that fill the device's memory, 1..64; 0: 8 */
+    bool prefill_whole;          /* read every expert of a layer, not the routed ones */
+    float prefill_routed_full;   /* part of a layer's experts above which the next one is read
+                                    whole; 0: 0.85 */
+    enum bmoe_prefill_dense prefill_dense;
 
     bmoe_log_fn *log; /* NULL: nothing is said */
     void *log_user;

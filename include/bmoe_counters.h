@@ -52,7 +52,25 @@
     X(prefill_tokens, SUM, COUNT, prefill_tokens, WHOLE, "prompt tokens computed")                 \
     X(prefill_us, SUM, US, prefill_s, WHOLE, "time computing them")                                \
     X(decode_tokens, SUM, COUNT, decode_tokens, WHOLE, "tokens computed one by one")               \
-    X(decode_us, SUM, US, decode_s, WHOLE, "time computing and choosing them")
+    X(decode_us, SUM, US, decode_s, WHOLE, "time computing and choosing them")                     \
+    X(dev_tokens, SUM, COUNT, prefill_dev_tokens, WHOLE, "prompt tokens computed on the prefill device") \
+    X(dev_nodes, SUM, COUNT, prefill_dev_nodes, WHOLE, "graph nodes that it computed")             \
+    X(dev_read_bytes, SUM, BYTES, prefill_dev_read_mib, WHOLE, "weights read from disk for it")    \
+    X(dev_host_bytes, SUM, BYTES, prefill_dev_host_mib, WHOLE,                                     \
+      "experts copied to it from memory instead")                                                  \
+    X(dev_dense_bytes, SUM, BYTES, prefill_dev_dense_mib, WHOLE, "dense weights copied to it")     \
+    X(dev_unused_bytes, SUM, BYTES, prefill_dev_unused_mib, WHOLE,                                 \
+      "experts brought to it ahead and not routed to")                                             \
+    X(dev_stall_us, SUM, US, prefill_dev_stall_s, WHOLE, "time its graphs waited for weights")     \
+    X(dev_routed, SUM, COUNT, prefill_dev_routed, WHOLE, "experts its graphs routed to, by layer") \
+    X(dev_demand, SUM, COUNT, prefill_dev_demand, WHOLE,                                           \
+      "those not under way when their routing was known")                                          \
+    X(dev_splits, SUM, COUNT, prefill_dev_splits, WHOLE,                                           \
+      "changes between it and the CPU in its graphs")                                              \
+    X(dev_cpu_matmuls, SUM, COUNT, prefill_dev_cpu_matmuls, WHOLE,                                 \
+      "matmuls of layers that its graphs left to the CPU")                                         \
+    X(dev_slots, LEVEL, COUNT, prefill_dev_slots, WHOLE, "layers it holds at a time")              \
+    X(dev_bytes, LEVEL, BYTES, prefill_dev_mib, WHOLE, "its memory for weights")
 /* clang-format on */
 
 #endif

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 
+#include <math.h>
 #include <sys/mman.h>
 
 /* The context's memory is what the graph reads or writes outside weights and scratch space. */
@@ -74,15 +75,31 @@ static void stand_out(struct capture *c)
     }
 }
 
+/* A device asks no abort callback, so its graphs are stopped here. */
+static bool on_device_node(struct bmoe_session *s, struct ggml_tensor *node, bool ask)
+{
+    if (atomic_load_explicit(&s->cancelled, memory_order_relaxed) || stream_failed(s->stream))
+        return ask;
+    bool device = prefill_node(s->prefill, node, ask);
+    bool host = stream_node(s->stream, node, ask);
+    return ask ? device || host : device && host;
+}
+
+static void learn_node(void *user, struct ggml_tensor *node)
+{
+    struct bmoe_session *s = user;
+    graph_map_add_node(s->map, node);
+    note_node(s, node);
+}
+
 static bool on_node(struct ggml_tensor *node, bool ask, void *user)
 {
     struct bmoe_session *s = user;
     if (!s->capture)
-        return stream_node(s->stream, node, ask);
+        return s->on_device ? on_device_node(s, node, ask) : stream_node(s->stream, node, ask);
     if (ask) {
         stand_in(s->capture, node);
-        graph_map_add_node(s->map, node);
-        note_node(s, node);
+        s->capture->on_node(s->capture->user, node);
     }
     return false;
 }
@@ -107,9 +124,10 @@ int context_create(struct bmoe_session *s, uint32_t n_outputs, struct bmoe_error
         llama_free(s->ctx);
     s->ctx = NULL;
     s->n_kv = 0;
+    s->reserved_there = s->last_on_device = false;
     struct llama_context_params p = llama_context_default_params();
     p.n_ctx = s->o.n_ctx;
-    p.n_batch = p.n_ubatch = s->o.n_ubatch;
+    p.n_batch = p.n_ubatch = s->n_batch;
     p.n_seq_max = 1;
     p.n_outputs_max = n_outputs;
     p.n_threads = (int32_t)s->o.n_threads;
@@ -118,7 +136,7 @@ int context_create(struct bmoe_session *s, uint32_t n_outputs, struct bmoe_error
     p.type_k = (enum ggml_type)options_kv_type(s->o.cache_type_k);
     p.type_v = (enum ggml_type)options_kv_type(s->o.cache_type_v);
     p.op_offload = false;
-    p.offload_kqv = false;
+    p.offload_kqv = s->device.device != NULL; /* no layer is there; attention may be */
     p.cb_eval = on_node;
     p.cb_eval_user_data = s;
     p.abort_callback = on_abort;
@@ -140,14 +158,31 @@ int context_capture(struct bmoe_session *s, struct bmoe_error *err)
     int rc = graph_map_create(&s->map, err);
     if (rc < 0)
         return rc;
-    llama_token token = 0;
-    struct capture capture = {0};
+    rc = context_observe(s, 1, learn_node, s, err);
+    return rc < 0 ? rc : graph_map_finish(s->map, err);
+}
+
+int context_observe(struct bmoe_session *s, uint32_t n_tokens,
+                    void (*node)(void *user, struct ggml_tensor *node), void *user,
+                    struct bmoe_error *err)
+{
+    struct llama_batch *b = &s->batch;
+    struct capture capture = {.on_node = node, .user = user};
+    b->n_tokens = (int32_t)n_tokens;
+    for (uint32_t i = 0; i < n_tokens; i++) {
+        b->token[i] = 0;
+        b->pos[i] = (llama_pos)i;
+        b->logits[i] = i + 1 == n_tokens;
+    }
     s->capture = &capture;
     llama_log_enter(&s->llama_log);
-    rc = llama_decode(s->ctx, llama_batch_get_one(&token, 1));
+    int rc = llama_decode(s->ctx, *b);
     llama_log_leave();
     s->capture = NULL;
     stand_out(&capture);
+    s->last_width = n_tokens;
+    s->last_on_device = false;
+    s->n_kv = 0;
     if (rc != 2)
         return error_set(
             err, BMOE_E_SEAM, BMOE_SCOPE_SESSION,
@@ -155,7 +190,7 @@ int context_capture(struct bmoe_session *s, struct bmoe_error *err)
             "2: this version behaves otherwise than this library relies on",
             rc);
     llama_memory_clear(llama_get_memory(s->ctx), true);
-    return graph_map_finish(s->map, err);
+    return BMOE_OK;
 }
 
 uint32_t context_keep(struct bmoe_session *s, uint32_t n)
@@ -183,26 +218,83 @@ static void drop_failed(struct bmoe_session *s)
     s->n_kv = 0;
 }
 
-static int judge(struct bmoe_session *s, int decoded, struct bmoe_error *err)
+/* Rows that a device had a part in are looked at once: what is not a number would go on for ever.
+ */
+static int check_finite(struct bmoe_session *s, uint32_t n_logits, struct bmoe_error *err)
 {
+    for (uint32_t i = 0; i < n_logits; i++) {
+        const float *row = llama_get_logits_ith(s->ctx, -1 - (int32_t)i);
+        for (uint32_t t = 0; t < s->n_vocab; t++)
+            if (!isfinite(row[t]))
+                return error_set(err, BMOE_E_DEVICE, BMOE_SCOPE_REQUEST,
+                                 "%s computed logits that are not finite", s->o.prefill_device);
+    }
+    s->unchecked = s->unchecked && n_logits == 0;
+    return BMOE_OK;
+}
+
+static int judge(struct bmoe_session *s, int decoded, uint32_t n_logits, struct bmoe_error *err)
+{
+    struct bmoe_error of_device = {0};
+    int there = s->on_device ? prefill_end(s->prefill, &of_device) : BMOE_OK;
     int rc = stream_graph_end(s->stream, err);
     if (rc < 0)
         return rc;
     if (atomic_load(&s->cancelled))
         return error_set(err, BMOE_E_CANCELLED, BMOE_SCOPE_REQUEST, "cancelled");
+    if (there < 0) {
+        *err = of_device;
+        return there;
+    }
+    if (s->on_device && decoded != 0 && decoded != 1)
+        return error_set(err, BMOE_E_DEVICE, BMOE_SCOPE_REQUEST, "a graph failed on %s: %s",
+                         s->o.prefill_device, s->llama_log.last);
     if (decoded == 1)
         return error_set(err, BMOE_E_CONTEXT, BMOE_SCOPE_REQUEST,
                          "libllama finds no room for the tokens in its context of %u", s->n_ctx);
     if (decoded != 0)
         return error_set(err, BMOE_E_INTERNAL, BMOE_SCOPE_REQUEST,
                          "libllama's decode answered %d: %s", decoded, s->llama_log.last);
-    return BMOE_OK;
+    return s->unchecked ? check_finite(s, n_logits, err) : BMOE_OK;
+}
+
+static bool runs_there(const struct bmoe_session *s, uint32_t n)
+{
+    return s->prefill && n >= s->o.prefill_min_tokens;
+}
+
+uint32_t context_piece(const struct bmoe_session *s, uint32_t left)
+{
+    uint32_t there = left < s->o.prefill_ubatch ? left : s->o.prefill_ubatch;
+    if (runs_there(s, there))
+        return there;
+    return left < s->o.n_ubatch ? left : s->o.n_ubatch;
+}
+
+/* libllama computes a graph like the last one where that was placed. Widths differ between device
+ * and CPU, but for a prompt that is run again; and scratch space is made anew for the device once.
+ */
+static void graph_begin(struct bmoe_session *s, uint32_t n)
+{
+    s->on_device = runs_there(s, n);
+    bool moved = s->on_device != s->last_on_device && n == s->last_width;
+    if (moved || (s->on_device && !s->reserved_there))
+        llama_set_adapter_cvec(s->ctx, NULL, 0, 0, 0, 0);
+    s->reserved_there |= s->on_device;
+    s->unchecked |= s->on_device;
+    s->last_on_device = s->on_device;
+    s->last_width = n;
+    stream_graph_begin(s->stream, s->on_device);
+    if (s->on_device)
+        prefill_begin(s->prefill);
 }
 
 int context_decode(struct bmoe_session *s, uint32_t n, uint32_t n_logits, struct bmoe_error *err)
 {
+    struct bmoe_error local = {0};
+    err = err ? err : &local;
     struct llama_batch *b = &s->batch;
-    if (n == 0 || n > s->o.n_ubatch || n_logits > n || n_logits > s->n_outputs)
+    if (n == 0 || n > s->n_batch || n_logits > n || n_logits > s->n_outputs)
         return error_set(err, BMOE_E_INTERNAL, BMOE_SCOPE_REQUEST, "a decode of %u tokens", n);
     b->n_tokens = (int32_t)n;
     for (uint32_t i = 0; i < n; i++) {
@@ -210,15 +302,18 @@ int context_decode(struct bmoe_session *s, uint32_t n, uint32_t n_logits, struct
         b->pos[i] = (llama_pos)(s->n_kv + i);
         b->logits[i] = i >= n - n_logits;
     }
-    stream_graph_begin(s->stream);
+    graph_begin(s, n);
     llama_log_enter(&s->llama_log);
     int decoded = llama_decode(s->ctx, *b);
     llama_synchronize(s->ctx);
     llama_log_leave();
-    int rc = judge(s, decoded, err);
-    if (rc < 0)
-        drop_failed(s);
-    else
+    int rc = judge(s, decoded, n_logits, err);
+    if (rc == BMOE_OK) {
         s->n_kv += n;
+        s->device_tokens += s->on_device ? n : 0;
+    } else {
+        drop_failed(s);
+    }
+    s->on_device = false;
     return rc;
 }

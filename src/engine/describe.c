@@ -77,6 +77,30 @@ static void pager_stats(const struct bmoe_session *s, struct bmoe_stats *t)
     t->pinned_bytes = (int64_t)c.pinned_bytes;
 }
 
+/* Without --prefill-device nothing of this is measured; of a device that was given up, what it did.
+ */
+static void device_stats(const struct bmoe_session *s, struct bmoe_stats *t)
+{
+    struct prefill_counters c = s->device_before;
+    if (s->prefill)
+        prefill_counters(s->prefill, &c);
+    if (!s->device_name && !s->device.device)
+        return;
+    t->dev_tokens = s->device_tokens;
+    t->dev_nodes = (int64_t)c.nodes;
+    t->dev_read_bytes = (int64_t)c.arena.read_bytes;
+    t->dev_host_bytes = (int64_t)c.arena.host_bytes;
+    t->dev_dense_bytes = (int64_t)c.arena.carried_bytes;
+    t->dev_unused_bytes = (int64_t)c.arena.unused_bytes;
+    t->dev_stall_us = (int64_t)c.arena.stall_us;
+    t->dev_routed = (int64_t)c.arena.routed;
+    t->dev_demand = (int64_t)c.arena.demand;
+    t->dev_splits = (int64_t)c.splits;
+    t->dev_cpu_matmuls = (int64_t)c.cpu_matmuls;
+    t->dev_slots = s->prefill ? c.n_slots : 0;
+    t->dev_bytes = s->prefill ? (int64_t)c.device_bytes : 0;
+}
+
 void bmoe_session_stats(struct bmoe_session *s, struct bmoe_stats *out)
 {
     struct bmoe_stats t;
@@ -89,5 +113,6 @@ void bmoe_session_stats(struct bmoe_session *s, struct bmoe_stats *out)
     t.prefill_us = s->prefill_us;
     t.decode_tokens = s->decode_tokens;
     t.decode_us = s->decode_us;
+    device_stats(s, &t);
     give(out, out->size, &t, sizeof t);
 }

@@ -50,13 +50,20 @@ static void score_rows(struct scoring *sc, uint32_t from, uint32_t to, uint32_t 
 static int window(struct scoring *sc, uint32_t n, uint32_t first, struct bmoe_error *err)
 {
     struct bmoe_session *s = sc->s;
+    const double nll = sc->nll;
+    const uint32_t n_scored = sc->n_scored;
     context_keep(s, 0);
     while (s->n_kv < n) {
         uint32_t at = s->n_kv;
-        uint32_t piece = n - at < s->o.n_ubatch ? n - at : s->o.n_ubatch;
+        uint32_t piece = context_piece(s, n - at);
         uint32_t from = first > at ? first : at;
         uint32_t wanted = from < at + piece ? at + piece - from : 0;
         int rc = context_decode(s, piece, wanted, err);
+        if (rc < 0 && prefill_fall_back(s, err)) {
+            sc->nll = nll;
+            sc->n_scored = n_scored;
+            continue;
+        }
         if (rc < 0)
             return rc;
         uint32_t to = at + piece < n - 1 ? at + piece : n - 1;
@@ -120,7 +127,7 @@ static int check(const struct scoring *sc, struct bmoe_error *err)
 /* Logit rows are memory: the context is made anew for as many as this needs. */
 static int want_rows(struct bmoe_session *s, uint32_t n, struct bmoe_error *err)
 {
-    uint32_t rows = n < s->o.n_ubatch ? n : s->o.n_ubatch;
+    uint32_t rows = n < s->n_batch ? n : s->n_batch;
     if (rows <= s->n_outputs)
         return BMOE_OK;
     log_line(&s->log, BMOE_LOG_INFO, "plan: %u rows of logits for perplexity take %.1f MiB more",

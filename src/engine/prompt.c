@@ -53,8 +53,13 @@ int prompt_run(struct bmoe_session *s, const llama_token *tokens, uint32_t n, bo
         g->on_prefill(g->user, 0, n - common);
     while (s->n_kv < n && rc == BMOE_OK) {
         uint32_t left = n - s->n_kv;
-        uint32_t piece = left < s->o.n_ubatch ? left : s->o.n_ubatch;
+        uint32_t piece = context_piece(s, left);
         rc = context_decode(s, piece, piece == left ? 1 : 0, err);
+        if (rc < 0 && prefill_fall_back(s, err)) {
+            out->n_reused = common = 0;
+            rc = BMOE_OK;
+            continue;
+        }
         if (rc == BMOE_OK && g->on_prefill)
             g->on_prefill(g->user, s->n_kv - common, n - common);
     }

@@ -97,9 +97,10 @@ static void override_experts(const struct bmoe_session *s, struct llama_model_kv
 static int load_model(struct bmoe_session *s, struct bmoe_error *err)
 {
     struct llama_model_kv_override kv[2] = {0};
-    ggml_backend_dev_t none[1] = {NULL};
+    ggml_backend_dev_t devices[2] = {s->device.device, NULL}; /* no layer is given to it */
     struct llama_model_params p = llama_model_default_params();
-    p.devices = none;
+    p.devices = devices;
+    p.no_host = true;
     p.n_gpu_layers = 0;
     p.load_mode = LLAMA_LOAD_MODE_MMAP;
     p.use_extra_bufts = false;
@@ -140,14 +141,15 @@ static int load_model(struct bmoe_session *s, struct bmoe_error *err)
 
 static int learn(struct bmoe_session *s, struct bmoe_error *err)
 {
+    s->n_batch = s->o.prefill_ubatch > s->o.n_ubatch ? s->o.prefill_ubatch : s->o.n_ubatch;
     int rc = context_create(s, 1, err);
     if (rc < 0)
         return rc;
-    s->batch = llama_batch_init((int32_t)s->o.n_ubatch, 0, 1);
+    s->batch = llama_batch_init((int32_t)s->n_batch, 0, 1);
     s->tokens = calloc(s->n_ctx, sizeof *s->tokens);
     if (!s->batch.token || !s->tokens)
         return error_set(err, BMOE_E_MEMORY, BMOE_SCOPE_SESSION, "no memory for the tokens");
-    for (uint32_t i = 0; i < s->o.n_ubatch; i++) {
+    for (uint32_t i = 0; i < s->n_batch; i++) {
         s->batch.n_seq_id[i] = 1;
         s->batch.seq_id[i][0] = 0;
     }
@@ -225,6 +227,8 @@ static int open_all(struct bmoe_session *s, const struct bmoe_options *o, struct
     llama_log_enter(&s->llama_log);
     if (rc == BMOE_OK)
         rc = backend_load_cpu(s->o.backends_dir, s->cpu_variant, sizeof s->cpu_variant, err);
+    if (rc == BMOE_OK)
+        prefill_open(s);
     llama_log_leave();
     if (rc == BMOE_OK)
         rc = trial_load(s->index, err);
@@ -238,6 +242,8 @@ static int open_all(struct bmoe_session *s, const struct bmoe_options *o, struct
         rc = place_weights(s, err);
     if (rc == BMOE_OK)
         rc = open_stream(s, err);
+    if (rc == BMOE_OK)
+        rc = prefill_setup(s, err);
     return rc;
 }
 
@@ -277,10 +283,13 @@ void bmoe_session_close(struct bmoe_session *s)
         return;
     if (s->ctx)
         llama_free(s->ctx);
+    prefill_destroy(s->prefill);
     stream_destroy(s->stream);
     if (s->model)
         llama_model_free(s->model);
     weights_destroy(s->weights);
+    if (s->device.backend)
+        ggml_backend_free(s->device.backend);
     pager_destroy(s->pager);
     repack_close(&s->repack);
     graph_map_destroy(s->map);
@@ -294,6 +303,7 @@ void bmoe_session_close(struct bmoe_session *s)
     free(s->backends_dir);
     free(s->type_k_name);
     free(s->type_v_name);
+    free(s->device_name);
     free(s);
 }
 
@@ -305,6 +315,11 @@ void bmoe_session_cancel(struct bmoe_session *s)
 void bmoe_session_clear(struct bmoe_session *s)
 {
     context_keep(s, 0);
+}
+
+struct prefill *session_prefill(struct bmoe_session *s)
+{
+    return s->prefill;
 }
 
 struct pager *session_pager(struct bmoe_session *s)

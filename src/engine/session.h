@@ -9,6 +9,8 @@
 #define BMOE_ENGINE_SESSION_H
 
 #include "base/log.h"
+#include "device/device_open.h"
+#include "device/prefill.h"
 #include "engine/llama_log.h"
 #include "engine/session_hooks.h"
 #include "graph/graph_map.h"
@@ -25,6 +27,8 @@
 struct plan {
     uint64_t program; /* resident when the plan was made: code, vocabulary, cleared KV */
     uint64_t kv, compute, outputs;
+    uint64_t
+        device; /* for a prefill device: copies, buffers, and its memory where that is the host's */
     uint64_t dense, budget, floor;
     uint64_t total;     /* what the process may grow to */
     uint64_t available; /* what the machine had left */
@@ -41,6 +45,8 @@ struct context_buffers {
 /* While the graph is learned one node is computed all the same (docs/seam.md:
  * abort_asks_all_and_computes_one); its weights are replaced by zeros for that time. */
 struct capture {
+    void (*on_node)(void *user, struct ggml_tensor *node);
+    void *user;
     bool met; /* that node */
     unsigned n;
     struct {
@@ -52,7 +58,7 @@ struct capture {
 
 struct bmoe_session {
     struct bmoe_options o; /* resolved: no zero that means a default; strings are ours */
-    char *model_path, *backends_dir, *type_k_name, *type_v_name;
+    char *model_path, *backends_dir, *type_k_name, *type_v_name, *device_name;
     struct log log;
     struct llama_log llama_log;
 
@@ -72,15 +78,27 @@ struct bmoe_session {
     const struct llama_vocab *vocab;
     uint32_t n_outputs; /* logit rows one decode may ask for */
     uint32_t n_ctx, n_vocab, n_expert;
+    uint32_t n_batch; /* tokens of the widest graph */
     bool streamed, repacked, load_read_file;
     char cpu_variant[64];
     char mode[1024];
     char model_desc[128];
     double load_s;
 
+    /* The prefill device. prefill is NULL where there is none, or none any more. */
+    struct device_opened device;
+    struct prefill *prefill;
+    struct prefill_counters device_before; /* of what is no more */
+    bool on_device;                        /* the running graph is bound to it */
+    bool reserved_there;                   /* compute buffers were made for graphs on it */
+    bool unchecked;                        /* it computed what no finite logits were seen of yet */
+    uint32_t last_width;                   /* tokens of the last graph; where it ran: */
+    bool last_on_device;
+    int64_t device_tokens;
+
     struct capture *capture; /* not NULL: the graph is only learned, not computed */
     atomic_bool cancelled;
-    struct llama_batch batch; /* room for one ubatch, sequence 0 */
+    struct llama_batch batch; /* room for n_batch tokens, sequence 0 */
     llama_token *tokens;      /* n_ctx of them */
     uint32_t n_kv;
 
@@ -103,9 +121,28 @@ int context_capture(struct bmoe_session *s, struct bmoe_error *err);
  * last n_logits of them. On failure the memory holds what it held before, or nothing where it
  * cannot be cut: n_kv says. */
 int context_decode(struct bmoe_session *s, uint32_t n, uint32_t n_logits, struct bmoe_error *err);
+/* How many of `left` prompt tokens the next context_decode should take: a device's piece or the
+ * CPU's. */
+uint32_t context_piece(const struct bmoe_session *s, uint32_t left);
+/* Learns how the wide graph's nodes suit a device: calls on_node for each, computing nothing. */
+int context_observe(struct bmoe_session *s, uint32_t n_tokens,
+                    void (*on_node)(void *user, struct ggml_tensor *node), void *user,
+                    struct bmoe_error *err);
 /* Cuts the memory to its first n tokens, or forgets all of it where that is not possible; answers
  * what is left. */
 uint32_t context_keep(struct bmoe_session *s, uint32_t n);
+
+/* prefill_setup.c: opens the device that the options name, before the load; without one the options
+ * lose their device. */
+void prefill_open(struct bmoe_session *s);
+/* With the weights placed: the device's slots, loaders and types. A device that will not do costs a
+ * line. */
+int prefill_setup(struct bmoe_session *s, struct bmoe_error *err);
+/* After a failed context_decode: true when the prompt is to be run again from its first token,
+ * because the device is given up or was taught better. The memory is forgotten then. */
+bool prefill_fall_back(struct bmoe_session *s, const struct bmoe_error *err);
+/* Host memory that the device will take, before it is known exactly. */
+uint64_t prefill_plan_bytes(const struct bmoe_session *s);
 
 /* plan.c: measures the machine and decides whether the session streams; refuses a resident one that
  * does not fit. Wants s->sums of a paged plan. */

@@ -5,16 +5,23 @@
 #ifndef BMOE_ENGINE_SESSION_HOOKS_H
 #define BMOE_ENGINE_SESSION_HOOKS_H
 
+#include "device/arena.h"
 #include "pager/pager.h"
 
 struct session_hooks {
     const char *hide_weight;   /* the capture leaves this weight out */
     const struct pager_io *io; /* the reads of expert and dense weights */
     bool hide_routing;         /* no routing node is recognised */
+    ggml_backend_dev_t device; /* the prefill device, whatever its name; NULL: by its name */
+    unsigned device_slots;     /* layers it holds at a time; 0: 2 */
+    struct arena_hooks arena;
 };
 
 int session_open_hooked(struct bmoe_session **out, const struct bmoe_options *o,
                         const struct session_hooks *hooks, struct bmoe_error *err);
+
+/* The last device graph's fields are in here. */
+struct prefill *session_prefill(struct bmoe_session *s);
 
 /* The pager of a session, for its counters and its trace. */
 struct pager *session_pager(struct bmoe_session *s);

@@ -44,6 +44,14 @@ static int check(const struct bmoe_options *o, struct bmoe_error *err)
         return misuse(err, "ubatch", "not wider than the context");
     if (o->dense > BMOE_DENSE_WARM || o->place > BMOE_PLACE_NONE)
         return misuse(err, "options", "a choice is out of range");
+    if (o->prefill_loaders > 64 || o->prefill_routed_full < 0 || o->prefill_routed_full > 1 ||
+        o->prefill_dense > BMOE_PREFILL_DENSE_SLOTS)
+        return misuse(err, "prefill device", "1 to 64 loaders; a part of experts from 0 to 1");
+    if (o->prefill_min_tokens && o->prefill_min_tokens < 32)
+        return misuse(err, "prefill-min-tokens",
+                      "32 or more: libllama places narrower graphs otherwise");
+    if (o->n_ctx && o->prefill_ubatch > o->n_ctx)
+        return misuse(err, "prefill-ubatch", "not wider than the context");
     if ((o->cache_type_k && options_kv_type(o->cache_type_k) < 0) ||
         (o->cache_type_v && options_kv_type(o->cache_type_v) < 0))
         return misuse(err, "KV cache type",
@@ -76,6 +84,14 @@ static void resolve_sizes(struct bmoe_options *r)
         r->n_ubatch = r->n_ctx < 512 ? r->n_ctx : 512;
     if (!r->n_readers)
         r->n_readers = 4;
+    if (!r->prefill_min_tokens)
+        r->prefill_min_tokens = 32;
+    if (!r->prefill_ubatch || !r->prefill_device)
+        r->prefill_ubatch = r->n_ubatch;
+    if (!r->prefill_loaders)
+        r->prefill_loaders = 8;
+    if (r->prefill_routed_full <= 0)
+        r->prefill_routed_full = 0.85f;
     if (!r->cache_bytes)
         r->cache_bytes = BMOE_CACHE_AUTO;
     if (!r->cache_floor_bytes)
@@ -95,12 +111,14 @@ int options_resolve(struct bmoe_session *s, const struct bmoe_options *o, struct
     const char *dir = backends_dir_choose(r->backends_dir, room, sizeof room);
     if (!copy_string(&s->model_path, r->model) || !copy_string(&s->backends_dir, dir) ||
         !copy_string(&s->type_k_name, r->cache_type_k ? r->cache_type_k : "f16") ||
-        !copy_string(&s->type_v_name, r->cache_type_v ? r->cache_type_v : "f16"))
+        !copy_string(&s->type_v_name, r->cache_type_v ? r->cache_type_v : "f16") ||
+        (r->prefill_device && !copy_string(&s->device_name, r->prefill_device)))
         return error_set(err, BMOE_E_MEMORY, BMOE_SCOPE_SESSION, "no memory for the options");
     r->model = s->model_path;
     r->backends_dir = s->backends_dir;
     r->cache_type_k = s->type_k_name;
     r->cache_type_v = s->type_v_name;
+    r->prefill_device = s->device_name;
     s->log = (struct log){r->log, r->log_user};
     resolve_threads(r);
     resolve_sizes(r);

@@ -169,6 +169,16 @@ void pager_unpin(struct pager *p, const uint32_t *extents, size_t n);
  * matrices of one stride share a base. */
 uint32_t pager_frame(const struct pager *p, uint32_t extent);
 
+/* For filling other memory than the store. pager_direct_read reads `bytes` of a file, as readers
+ * do, into a page-aligned buffer of the caller's of pager_direct_buffer_bytes(bytes); *data is
+ * where the first byte landed. pager_lend pins an extent that is resident now and answers where it
+ * lies (end it with pager_unpin), or NULL without waiting when it is not, or when too much is
+ * pinned. */
+uint64_t pager_direct_buffer_bytes(uint64_t bytes);
+int pager_direct_read(struct pager *p, int file, uint64_t offset, uint64_t bytes, void *buffer,
+                      const void **data, struct bmoe_error *err);
+const void *pager_lend(struct pager *p, uint32_t extent);
+
 /* True as soon as a read has failed for good; wait-free (an atomic flag): for abort callbacks. */
 bool pager_failed(const struct pager *p);
 

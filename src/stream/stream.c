@@ -34,6 +34,7 @@ struct stream {
     struct pinned_matmul pinned;
     uint32_t ordinal; /* of the next node asked for */
     bool wide;
+    bool away;          /* in this graph layer weights are bound to a device */
     atomic_bool failed; /* set by the graph's thread, read by abort callbacks */
     struct bmoe_error error;
     struct stream_counters counters;
@@ -121,8 +122,9 @@ bool stream_failed(const struct stream *s)
     return atomic_load_explicit(&s->failed, memory_order_relaxed) || pager_failed(s->config.pager);
 }
 
-void stream_graph_begin(struct stream *s)
+void stream_graph_begin(struct stream *s, bool away)
 {
+    s->away = away;
     s->ordinal = 0;
     s->wide = false;
     for (uint32_t i = 0; i < graph_map_n_sites(s->config.map); i++)
@@ -271,6 +273,13 @@ static bool wait_for(struct stream *s, struct ggml_tensor *node, uint32_t weight
     return true;
 }
 
+/* Bound to a device for this graph: not ours to care for. */
+static bool is_away(const struct stream *s, const struct ggml_tensor *root)
+{
+    uint32_t weight = s->away ? graph_map_find_weight(s->config.map, root) : GRAPH_NONE;
+    return weight != GRAPH_NONE && weights_get(s->config.weights, weight);
+}
+
 /* Binds a weight that the capture did not see. */
 static void adopt(struct stream *s, struct ggml_tensor *root)
 {
@@ -281,7 +290,7 @@ static void adopt(struct stream *s, struct ggml_tensor *root)
 
 static uint32_t site_of(const struct stream *s, const struct ggml_tensor *node, uint32_t ordinal)
 {
-    if (!s->config.paged || s->config.blind)
+    if (!s->config.paged || s->config.blind || s->away)
         return GRAPH_NONE;
     return graph_map_find_site(s->config.map, node, ordinal);
 }
@@ -294,8 +303,11 @@ static bool asked(struct stream *s, struct ggml_tensor *node)
         struct ggml_tensor *root = node->src[i] ? graph_root(node->src[i]) : NULL;
         if (!root || !graph_is_weight(root))
             continue;
-        if (!weights_owns(s->config.weights, root))
+        if (!weights_owns(s->config.weights, root)) {
+            if (is_away(s, root))
+                continue;
             adopt(s, root);
+        }
         if (i != 0 || !s->config.paged)
             continue;
         uint32_t weight = graph_map_find_weight(s->config.map, root);
@@ -321,7 +333,7 @@ static void told(struct stream *s, struct ggml_tensor *node)
     uint32_t site = site_of(s, node, s->ordinal - 1);
     if (site != GRAPH_NONE) {
         told_routing(s, site, node);
-    } else if (node->op == GGML_OP_MUL_MAT_ID && !s->config.wait) {
+    } else if (node->op == GGML_OP_MUL_MAT_ID && !s->config.wait && !s->away) {
         uint32_t weight = graph_map_find_weight(s->config.map, graph_root(node->src[0]));
         uint32_t of =
             weight == GRAPH_NONE ? GRAPH_NONE : graph_map_weight(s->config.map, weight)->site;

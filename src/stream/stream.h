@@ -32,8 +32,9 @@ struct stream_config {
 int stream_create(struct stream **out, const struct stream_config *config, struct bmoe_error *err);
 void stream_destroy(struct stream *s);
 
-/* Before each graph (each llama_decode of at most one ubatch). */
-void stream_graph_begin(struct stream *s);
+/* Before each graph (each llama_decode of at most one ubatch). away: its experts are somebody
+ * else's (bound to a device); only weights that are bound to nothing are looked for. */
+void stream_graph_begin(struct stream *s, bool away);
 /* After it, however it ended: releases what is still pinned. Answers 0 or the error of a failed
  * read, a missed routing or an unbound weight; the pager is clean again afterwards. */
 int stream_graph_end(struct stream *s, struct bmoe_error *err);

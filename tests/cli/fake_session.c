@@ -141,6 +141,10 @@ static void say_options(const struct bmoe_session *s, const struct bmoe_options 
         "stream %d cache %lld floor %lld ceil %lld readers %u buffered %d dense %d all %d place %d",
         o->stream, (long long)o->cache_bytes, (long long)o->cache_floor_bytes,
         (long long)o->cache_ceil_bytes, o->n_readers, o->buffered, o->dense, o->load_all, o->place);
+    if (o->prefill_device != NULL)
+        say(s, "device %s min %u ubatch %u loaders %u whole %d full %g dense %d", o->prefill_device,
+            o->prefill_min_tokens, o->prefill_ubatch, o->prefill_loaders, o->prefill_whole,
+            (double)o->prefill_routed_full, o->prefill_dense);
 }
 
 int bmoe_session_open(struct bmoe_session **out, const struct bmoe_options *o,

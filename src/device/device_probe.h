@@ -1,0 +1,22 @@
+/*
+ * What a device can, asked of it by ops that are never computed: no list of types or makers.
+ */
+#ifndef BMOE_DEVICE_DEVICE_PROBE_H
+#define BMOE_DEVICE_DEVICE_PROBE_H
+
+#include <ggml-backend.h>
+
+/* The buffer type from which the device multiplies a matrix of this type and shape (by ids, with
+ * n_used rows a token, when n_used > 0) with n_tokens columns; NULL: it does not. The device's
+ * extra types come before its own. */
+ggml_backend_buffer_type_t device_probe_matrix(ggml_backend_dev_t device, enum ggml_type type,
+                                               const int64_t *ne, uint32_t n_used,
+                                               uint32_t n_tokens);
+
+/* The type a refused dense matrix is carried in: Q8_0 for a quantised grid, F16 and then F32 for a
+ * float one; GGML_TYPE_COUNT: none. */
+enum ggml_type device_probe_carried(ggml_backend_dev_t device, enum ggml_type type,
+                                    const int64_t *ne, uint32_t n_tokens,
+                                    ggml_backend_buffer_type_t *buft);
+
+#endif
