@@ -162,6 +162,7 @@ struct builder {
     size_t bytes, room;
     struct bmoe_span *words; /* room for every message */
     size_t n_words;
+    size_t stable;
     bool failed;
 };
 
@@ -236,6 +237,7 @@ static void add_answer_begin(struct builder *b, const struct chat *chat)
     const struct chat_format *f = chat->format;
 
     add_text(b, f->turn_begin[CHAT_ASSISTANT]);
+    b->stable = b->bytes;
     if (!chat->can_think)
         add_text(b, f->begin_plain);
     else if (!chat->think)
@@ -282,6 +284,6 @@ int chat_render(const struct chat *chat, const struct chat_message *messages, si
         free(b.words);
         return cli_error_set(err, BMOE_E_MEMORY, "there is no memory for the conversation's text");
     }
-    *out = (struct chat_prompt){b.text, b.bytes, b.words, b.n_words};
+    *out = (struct chat_prompt){b.text, b.bytes, b.words, b.n_words, b.stable};
     return 0;
 }

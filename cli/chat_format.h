@@ -68,6 +68,7 @@ struct chat_prompt {
     size_t bytes;
     struct bmoe_span *words; /* where the messages' texts are in it, as bmoe_generate wants them */
     size_t n_words;
+    size_t stable_bytes; /* its beginning that stays when the conversation goes on */
 };
 
 /* Renders the messages and the beginning of the assistant's next turn. On success the caller ends

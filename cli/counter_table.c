@@ -3,6 +3,8 @@
  */
 #include "counter_table.h"
 
+#include <string.h>
+
 #define KEY_WHOLE(key) NULL
 #define KEY_SPLIT(key) "prefill_" #key
 
@@ -40,6 +42,15 @@ double counter_in_key_unit(const struct counter *c, int64_t raw)
         [COUNTER_COUNT] = 1, [COUNTER_BYTES] = 1 << 20, [COUNTER_US] = 1e6};
 
     return raw < 0 ? -1 : (double)raw / per_unit[c->unit];
+}
+
+const char *counter_decide_key(const struct counter *c)
+{
+    static const char device[] = "prefill_dev_";
+
+    if (c->prefill_key != NULL)
+        return c->prefill_key;
+    return strncmp(c->key, device, sizeof(device) - 1) == 0 ? c->key : NULL;
 }
 
 const char *counter_unit_name(const struct counter *c)

@@ -36,6 +36,10 @@ int64_t counter_part(const struct counter *c, const struct bmoe_stats *before,
  * stays. */
 double counter_in_key_unit(const struct counter *c, int64_t raw);
 
+/* The key of a counter in BMOE_DECIDE, which is all prefill: of the part of a prefill, or one that
+ * is about prefill anyway; NULL: it has none there. */
+const char *counter_decide_key(const struct counter *c);
+
 /* "count", "MiB" or "s": the unit of the key. */
 const char *counter_unit_name(const struct counter *c);
 

@@ -147,6 +147,9 @@ static int print_schema(void)
 
         failed |= set_key(lines, "DONE", c->key, counter_type(c), counter_unit_name(c), true);
         failed |= set_key(lines, "STATS", c->key, counter_type(c), counter_unit_name(c), true);
+        if (counter_decide_key(c) != NULL)
+            failed |= set_key(lines, "DECIDE", counter_decide_key(c), counter_type(c),
+                              counter_unit_name(c), true);
         if (c->prefill_key != NULL)
             failed |=
                 set_key(lines, "DONE", c->prefill_key, counter_type(c), counter_unit_name(c), true);

@@ -47,6 +47,19 @@
     X(DONE, n_dropped, "integer", "count", "always", "messages that `fit_ctx` left out")           \
     X(DONE, reasoning, "text", "", "always", "the thinking span")                                  \
     X(DONE, text, "text", "", "always", "the answer")                                              \
+    X(DECIDE, id, "integer", "", "always", "the request")                                          \
+    X(DECIDE, cancelled, "boolean", "", "always", "it was ended by `cancel` or a signal")          \
+    X(DECIDE, best, "integer", "", "always", "index of the likeliest choice, -1 when cancelled")   \
+    X(DECIDE, choice_logp, "numbers", "", "always", "natural logarithm of the probability of each choice's first token, 17 digits; null: it has none") \
+    X(DECIDE, n_tokens, "integer", "count", "always", "prefix and suffix")                         \
+    X(DECIDE, n_reused, "integer", "count", "always", "of them, from the kept state")              \
+    X(DECIDE, n_prefilled, "integer", "count", "always", "of them, computed")                      \
+    X(DECIDE, restore_s, "number", "s", "always", "bringing the kept state back")                  \
+    X(DECIDE, store_s, "number", "s", "always", "keeping the state")                               \
+    X(DECIDE, prefill_s, "number", "s", "always", "computing")                                     \
+    X(DECIDE, prefill_stall_s, "number", "s", "always", "a compute thread's share of the waits for experts") \
+    X(DECIDE, prefill_mgmt_s, "number", "s", "always", "carrying, placing and taking back, summed over readers") \
+    X(DECIDE, prefix_state_mib, "number", "MiB", "always", "the kept state")                       \
     X(STATS, id, "integer", "", "always", "the request")                                           \
     X(STATS, n_messages, "integer", "count", "always", "messages of the conversation")             \
     X(ERROR, id, "integer", "", "always", "the request, 0 where it is not known")                  \

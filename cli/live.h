@@ -56,11 +56,17 @@ struct live_done {
 bool live_write_done(struct live *l, const struct request *r, const struct turn *turn,
                      const struct live_done *done);
 
+/* A finished decision. */
+bool live_write_decide(struct live *l, const struct request *r,
+                       const struct bmoe_decide_result *result, const struct bmoe_stats *before,
+                       const struct bmoe_stats *after);
+
 /* True when the request is to end: cancelled, a signal, or nobody reads. Makes sure that the
  * library knows. For the request's callbacks. */
 bool live_interrupted(struct live *l, const struct request *r);
 
 /* Requests. Each answers 0 when the session goes on, else a negative code with *err set. */
 int live_generate(struct live *l, const struct request *r, struct bmoe_error *err);
+int live_decide(struct live *l, const struct request *r, struct bmoe_error *err);
 
 #endif

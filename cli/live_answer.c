@@ -155,6 +155,7 @@ static void set_prompt(struct bmoe_generate *g, const struct prompt *p, const st
     g->prompt_bytes = p->chat_used ? p->rendered.bytes : r->prompt.bytes;
     g->words = p->rendered.words;
     g->n_words = p->rendered.n_words;
+    g->stable_bytes = p->rendered.stable_bytes;
 }
 
 /* Leaves out the oldest exchanges until prompt and answer fit the context. */

@@ -5,6 +5,7 @@
 
 #include "cli_error.h"
 
+#include <math.h>
 #include <string.h>
 
 bool live_ready(struct live *l)
@@ -95,6 +96,38 @@ bool live_progress(struct live *l, const struct request *r, const struct live_to
         "majflt", (json_int_t)c->majflt, "cpu_ms", c->cpu_ms, "dense_resident_frac", -1.0,
         "delta_reasoning", t->reasoning, t->reasoning_bytes, "delta_text", t->text, t->text_bytes);
     return line_write(&l->out, "PROGRESS", body, LINE_FIGURES);
+}
+
+/* Null stands for minus infinity, which JSON has not. */
+static json_t *list_of(const double *values, uint32_t n)
+{
+    json_t *list = json_array();
+
+    for (uint32_t i = 0; i < n; i++)
+        json_array_append_new(list, isinf(values[i]) ? json_null() : json_real(values[i]));
+    return list;
+}
+
+bool live_write_decide(struct live *l, const struct request *r, const struct bmoe_decide_result *d,
+                       const struct bmoe_stats *before, const struct bmoe_stats *after)
+{
+    double stall = meter_stall_ms(before, after, l->info.n_threads_batch);
+    double mgmt = meter_mgmt_ms(before, after);
+    json_t *body = json_pack(
+        "{s:I, s:b, s:I, s:o, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:f}", "id",
+        (json_int_t)r->id, "cancelled", (int)d->cancelled, "best",
+        (json_int_t)(d->n_choices > 0 ? (json_int_t)d->best : -1), "choice_logp",
+        list_of(d->choice_logp, d->n_choices), "n_tokens", (json_int_t)d->n_tokens, "n_reused",
+        (json_int_t)d->n_reused, "n_prefilled", (json_int_t)d->n_prefilled, "restore_s",
+        d->restore_s, "store_s", d->store_s, "prefill_s", d->prefill_s, "prefill_stall_s",
+        stall < 0 ? -1.0 : stall / 1e3, "prefill_mgmt_s", mgmt < 0 ? -1.0 : mgmt / 1e3,
+        "prefix_state_mib", (double)d->prefix_state_bytes / (1 << 20));
+
+    if (body != NULL && turn_put_prefill(body, before, after) != 0) {
+        json_decref(body);
+        body = NULL;
+    }
+    return line_write(&l->out, "DECIDE", body, LINE_EXACT);
 }
 
 static const char *end_of(const struct bmoe_result *result, bool cancelled)

@@ -106,6 +106,20 @@ static int check_device(const struct cli_options *o, struct bmoe_error *err)
     return 0;
 }
 
+static int check_decide(const struct cli_options *o, struct bmoe_error *err)
+{
+    if (o->decide && !o->session)
+        return cli_error_set(err, BMOE_E_MISUSE,
+                             "--decide needs --session: decisions are requests of a session");
+    if (o->typed[OPT_DECIDE_PREFIX_CACHE] && !o->decide)
+        return cli_error_set(err, BMOE_E_MISUSE, "--decide-prefix-cache needs --decide");
+    if (o->decide_cache == BMOE_ON && o->prefill_device != NULL)
+        return cli_error_set(err, BMOE_E_MISUSE,
+                             "--decide-prefix-cache on and --prefill-device exclude each other: "
+                             "with a device no state is kept");
+    return 0;
+}
+
 static int check_chat(const struct cli_options *o, struct bmoe_error *err)
 {
     bool prompt = o->prompt != NULL || o->prompt_file != NULL;
@@ -150,6 +164,8 @@ int options_check(const struct cli_options *o, options_note_fn *note, void *user
         rc = check_sizes(o, err);
     if (rc == 0)
         rc = check_device(o, err);
+    if (rc == 0)
+        rc = check_decide(o, err);
     if (rc == 0)
         rc = check_chat(o, err);
     if (rc == 0)

@@ -19,6 +19,8 @@ enum option_id {
     OPT_PROMPT,
     OPT_FILE,
     OPT_SESSION,
+    OPT_DECIDE,
+    OPT_DECIDE_PREFIX_CACHE,
     OPT_N_PREDICT,
     OPT_STOP,
     OPT_IGNORE_EOS,

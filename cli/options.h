@@ -28,6 +28,8 @@ struct cli_options {
     const char *prompt;
     const char *prompt_file; /* "-": standard input */
     bool session;
+    bool decide;
+    int decide_cache;   /* enum bmoe_tristate */
     uint32_t n_predict; /* 0: until the context is full */
     struct cli_list stop;
     bool ignore_eos;

@@ -298,6 +298,7 @@ static bool take_line(struct request *r, const char *line, size_t bytes)
     for (int i = 0; i < REQUEST_CMD_COUNT; i++) {
         if (strcmp(commands[i].name, cmd) == 0) {
             r->cmd = (enum request_cmd)i;
+            r->n_predict = r->cmd == REQUEST_DECIDE ? 0 : r->n_predict;
             return take_object(r, commands[i].fields, r->object, cmd) && check_whole(r);
         }
     }

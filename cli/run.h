@@ -31,6 +31,7 @@ struct run_request {
     size_t prompt_bytes;
     const struct bmoe_span *words; /* n_words of them */
     size_t n_words;
+    size_t stable_bytes;
     uint32_t n_predict;
     const struct chat *chat; /* NULL: the text is printed as it comes */
     bool keep_kv;

@@ -128,6 +128,7 @@ void run_request_set_prompt(struct run_request *request, const struct chat_promp
     request->prompt_bytes = prompt->bytes;
     request->words = prompt->words;
     request->n_words = prompt->n_words;
+    request->stable_bytes = prompt->stable_bytes;
 }
 
 int run_generate(struct run *run, const struct run_request *request, struct run_answer *answer,
@@ -147,6 +148,7 @@ int run_generate(struct run *run, const struct run_request *request, struct run_
     g.prompt_bytes = request->prompt_bytes;
     g.words = request->words;
     g.n_words = request->n_words;
+    g.stable_bytes = request->stable_bytes;
     g.n_predict = request->n_predict;
     g.keep_kv = request->keep_kv;
     g.special = p.chat;

@@ -52,6 +52,8 @@ static int answer(struct live *l, const struct request *r, struct bmoe_error *er
     case REQUEST_GENERATE:
         return live_generate(l, r, err);
     case REQUEST_DECIDE:
+        if (l->run->options->decide)
+            return live_decide(l, r, err);
         live_error(l, r->id, "unsupported", BMOE_SCOPE_REQUEST,
                    "decide is off in this session; start it with --decide");
         return 0;

@@ -31,6 +31,8 @@ void session_args_open(struct bmoe_options *out, const struct cli_options *o)
     out->buffered = o->no_odirect;
     out->dense = (enum bmoe_dense)o->dense;
     out->load_all = o->load_all;
+    out->decide = o->decide;
+    out->prefix_cache = (enum bmoe_tristate)o->decide_cache;
     out->place = (enum bmoe_place)o->place;
     out->prefill_device = o->prefill_device;
     out->prefill_min_tokens = o->prefill_min_tokens;

@@ -93,6 +93,21 @@ int turn_put(json_t *body, const struct turn *t)
     return failed;
 }
 
+int turn_put_prefill(json_t *body, const struct bmoe_stats *before, const struct bmoe_stats *after)
+{
+    int failed = 0;
+
+    for (size_t i = 0; i < counter_table_n; i++) {
+        const struct counter *c = &counter_table[i];
+        const char *key = counter_decide_key(c);
+
+        if (key != NULL)
+            failed |=
+                json_object_set_new(body, key, counter_number(c, counter_part(c, before, after)));
+    }
+    return failed;
+}
+
 int turn_put_counters(json_t *body, const struct bmoe_stats *stats)
 {
     int failed = 0;

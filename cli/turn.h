@@ -84,6 +84,10 @@ double turn_value(const struct turn *t, size_t i);
 /* Sets every figure and counter in a line's body. Answers 0, -1 without memory. */
 int turn_put(json_t *body, const struct turn *t);
 
+/* Sets the counters that are also given for a prefill, and those whose own key says that they are
+ * about one, for a request that was all prefill. */
+int turn_put_prefill(json_t *body, const struct bmoe_stats *before, const struct bmoe_stats *after);
+
 /* Sets every counter as it is since the session opened. */
 int turn_put_counters(json_t *body, const struct bmoe_stats *stats);
 

@@ -116,6 +116,8 @@ struct bmoe_options {
     enum bmoe_dense dense;
     bool load_all;         /* read every expert of a layer, not the routed ones */
     enum bmoe_place place; /* for tests and comparison */
+    bool decide;           /* decisions will be asked for: room for a prefix's state is planned */
+    enum bmoe_tristate prefix_cache; /* keep the state of the last decision's prefix; auto: on */
 
     /* Wide prompt graphs on a device. It is opened before the load; one that is not there or does
      * not open costs a line, and all is computed on the CPU. */
@@ -204,7 +206,9 @@ struct bmoe_generate {
     struct bmoe_sampling sampling;
     const char *const *stop; /* n_stop strings that end the answer and are not part of it */
     size_t n_stop;
-    bool keep_kv; /* reuse the common prefix of what the memory holds, else start anew */
+    bool keep_kv;        /* reuse the common prefix of what the memory holds, else start anew */
+    size_t stable_bytes; /* the prompt's beginning that the next one will have too; models whose
+                            memory cannot be cut keep a state there. 0: the whole prompt */
     bool special; /* control tokens appear in the answer's text: the marks of a chat format */
 
     /* Called with each piece of the answer, whole UTF-8 characters; false ends the request as if
@@ -238,6 +242,41 @@ BMOE_API int bmoe_session_generate(struct bmoe_session *s, const struct bmoe_gen
 /* How many tokens the prompt of a request makes; it fits when that is less than n_ctx. */
 BMOE_API int64_t bmoe_session_count_tokens(struct bmoe_session *s, const struct bmoe_generate *g,
                                            struct bmoe_error *err);
+
+/* A decision: which of several texts the prompt goes on with, by the probability of their first
+ * tokens. Choices whose first tokens coincide are refused, as are a prompt over the context and an
+ * empty list, before anything is computed. */
+struct bmoe_decide {
+    size_t size;
+    const char *prefix; /* what decisions have in common; its state is kept and used again */
+    size_t prefix_bytes;
+    const char *suffix;
+    size_t suffix_bytes;
+    const char *const *choices; /* n_choices of them, NUL-terminated */
+    size_t n_choices;
+    bool reuse_prefix; /* where the session keeps prefixes; the answer's bits are the same */
+    /* Called before the first piece of the prompt and after each. */
+    void (*on_prefill)(void *user, uint32_t tokens_done, uint32_t tokens_total);
+    void *user;
+};
+
+struct bmoe_decide_result {
+    size_t size;
+    uint32_t best;             /* index of the likeliest choice */
+    uint32_t n_choices;        /* 0 when it was cancelled */
+    const double *choice_logp; /* log-probabilities, natural; -infinity is possible */
+    uint32_t n_tokens, n_reused, n_prefilled;
+    double restore_s, store_s, prefill_s;
+    uint64_t prefix_state_bytes; /* kept now */
+    bool cancelled;
+};
+
+BMOE_API void bmoe_decide_init(struct bmoe_decide *d);
+
+/* Runs one decision. A cancelled one answers BMOE_E_CANCELLED with *out filled as far as it came.
+ */
+BMOE_API int bmoe_session_decide(struct bmoe_session *s, const struct bmoe_decide *d,
+                                 struct bmoe_decide_result *out, struct bmoe_error *err);
 
 struct bmoe_perplexity {
     size_t size;

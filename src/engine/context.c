@@ -123,7 +123,7 @@ int context_create(struct bmoe_session *s, uint32_t n_outputs, struct bmoe_error
     if (s->ctx)
         llama_free(s->ctx);
     s->ctx = NULL;
-    s->n_kv = 0;
+    s->n_kv = s->boundary.n = s->prefix.n = 0;
     s->reserved_there = s->last_on_device = false;
     struct llama_context_params p = llama_context_default_params();
     p.n_ctx = s->o.n_ctx;
@@ -196,10 +196,14 @@ int context_observe(struct bmoe_session *s, uint32_t n_tokens,
 uint32_t context_keep(struct bmoe_session *s, uint32_t n)
 {
     llama_memory_t memory = llama_get_memory(s->ctx);
+    if (n > 0 && n < s->n_kv && !state_may_cut(s, n))
+        n = 0;
     if (n > 0 && n < s->n_kv && !llama_memory_seq_rm(memory, 0, (llama_pos)n, -1))
         n = 0;
-    if (n == 0)
+    if (n == 0) {
         llama_memory_clear(memory, true);
+        s->boundary.n = 0;
+    }
     if (n < s->n_kv)
         s->n_kv = n;
     return s->n_kv;
@@ -211,8 +215,9 @@ static void drop_failed(struct bmoe_session *s)
 {
     llama_memory_t memory = llama_get_memory(s->ctx);
     if (s->n_kv > 0 && llama_memory_seq_rm(memory, 0, (llama_pos)s->n_kv, -1) &&
-        llama_memory_seq_pos_max(memory, 0) == (llama_pos)s->n_kv - 1 &&
-        !llama_model_is_recurrent(s->model) && !llama_model_is_hybrid(s->model))
+        llama_memory_seq_pos_max(memory, 0) == (llama_pos)s->n_kv - 1 && state_cuttable(s))
+        return;
+    if (s->boundary.n > 0 && state_restore(s, &s->boundary))
         return;
     llama_memory_clear(memory, true);
     s->n_kv = 0;

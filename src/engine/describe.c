@@ -107,6 +107,7 @@ void bmoe_session_stats(struct bmoe_session *s, struct bmoe_stats *out)
     unmeasured(&t);
     pager_stats(s, &t);
     t.budget_bytes = s->streamed ? (int64_t)s->plan.budget : -1;
+    t.state_bytes = (int64_t)(s->prefix.room + s->boundary.room);
     t.peak_rss_bytes = host_peak_rss_bytes();
     host_process_read(&t.cpu_us, &t.majflt);
     t.prefill_tokens = s->prefill_tokens;

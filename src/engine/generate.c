@@ -152,6 +152,29 @@ static int prompt_tokens(const struct run *run, llama_token **out, struct bmoe_e
     return (int)g->n_tokens;
 }
 
+/* The beginning of the prompt that the next one will have too, in tokens, where a state is to be
+ * kept there; 0: at the prompt's end. */
+static uint32_t stable_tokens(const struct run *run, const llama_token *tokens, uint32_t n)
+{
+    const struct bmoe_generate *g = run->g;
+    llama_token *stable = NULL;
+    size_t n_words = 0;
+    if (g->tokens || g->stable_bytes == 0 || g->stable_bytes >= g->prompt_bytes ||
+        state_cuttable(run->s))
+        return 0;
+    while (n_words < g->n_words && g->words[n_words].end <= g->stable_bytes)
+        n_words++;
+    const struct prompt_text text = {.text = g->prompt,
+                                     .bytes = g->stable_bytes,
+                                     .words = g->words,
+                                     .n_words = n_words,
+                                     .add_special = !g->no_bos};
+    int k = prompt_words_tokenize(run->s, &text, &stable, NULL);
+    bool begins = k > 0 && (uint32_t)k < n && memcmp(stable, tokens, k * sizeof *stable) == 0;
+    free(stable);
+    return begins ? (uint32_t)k : 0;
+}
+
 static int run_all(struct run *run, struct bmoe_error *err)
 {
     struct bmoe_session *s = run->s;
@@ -161,7 +184,8 @@ static int run_all(struct run *run, struct bmoe_error *err)
         return err->code;
     int rc = prompt_tokens(run, &tokens, err);
     if (rc >= 0)
-        rc = prompt_run(s, tokens, (uint32_t)rc, run->g->keep_kv, run->g, &run->r, err);
+        rc = prompt_run(s, tokens, (uint32_t)rc, run->g->keep_kv,
+                        stable_tokens(run, tokens, (uint32_t)rc), run->g, &run->r, err);
     free(tokens);
     if (rc < 0)
         return rc;

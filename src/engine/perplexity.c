@@ -24,7 +24,7 @@ struct scoring {
 
 /* -log softmax(logits)[token]: maximum taken out in float, the sum in double, as llama-perplexity
  * does. */
-static double surprise(const float *logits, uint32_t n_vocab, llama_token token)
+double logits_surprise(const float *logits, uint32_t n_vocab, int32_t token)
 {
     float most = logits[0];
     for (uint32_t i = 1; i < n_vocab; i++)
@@ -41,7 +41,7 @@ static void score_rows(struct scoring *sc, uint32_t from, uint32_t to, uint32_t 
 {
     for (uint32_t i = from; i < to; i++) {
         const float *logits = llama_get_logits_ith(sc->s->ctx, (int32_t)(i - first_row));
-        sc->nll += surprise(logits, sc->s->n_vocab, sc->s->tokens[i + 1]);
+        sc->nll += logits_surprise(logits, sc->s->n_vocab, sc->s->tokens[i + 1]);
         sc->n_scored++;
     }
 }

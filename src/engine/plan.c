@@ -27,7 +27,7 @@ static uint64_t pinned_total(const struct bmoe_session *s, bool paged)
 /* What will be touched beside weights, and is not yet. */
 static uint64_t scratch(const struct bmoe_session *s)
 {
-    return s->plan.compute + s->plan.outputs + s->plan.device + SLACK_BYTES;
+    return s->plan.compute + s->plan.outputs + s->plan.states + s->plan.device + SLACK_BYTES;
 }
 
 static bool fits(const struct bmoe_session *s, uint64_t weights, uint64_t free_bytes)
@@ -105,14 +105,14 @@ static void say(const struct bmoe_session *s)
 {
     const struct plan *p = &s->plan;
     log_line(&s->log, BMOE_LOG_INFO,
-             "plan: %s %.1f MiB of %.1f, dense %.1f, KV %.1f, compute %.1f, logits %.1f, prefill "
-             "device %.1f, program %.1f: "
+             "plan: %s %.1f MiB of %.1f, dense %.1f, KV %.1f, its copies %.1f, compute %.1f, "
+             "logits %.1f, prefill device %.1f, program %.1f: "
              "at most %.1f MiB; %.0f MiB free (%s)",
              s->streamed ? "expert budget" : "experts",
              MIB(s->streamed ? p->budget : s->sums.expert_bytes),
              MIB(s->streamed ? s->sums.paged_bytes : s->sums.expert_bytes), MIB(p->dense),
-             MIB(p->kv), MIB(p->compute), MIB(p->outputs), MIB(p->device), MIB(p->program),
-             MIB(p->total), MIB(p->available), p->bound_by);
+             MIB(p->kv), MIB(p->states), MIB(p->compute), MIB(p->outputs), MIB(p->device),
+             MIB(p->program), MIB(p->total), MIB(p->available), p->bound_by);
 }
 
 static int measure(struct bmoe_session *s, struct bmoe_error *err)
@@ -128,6 +128,9 @@ static int measure(struct bmoe_session *s, struct bmoe_error *err)
     p->kv = s->buffers.kv;
     p->compute = s->buffers.compute;
     p->device = prefill_plan_bytes(s);
+    /* A state is at most what the memory holds. */
+    p->states =
+        (s->keep_prefix ? p->kv : 0) + (state_cuttable(s) || s->o.prefill_device ? 0 : p->kv);
     p->outputs = (uint64_t)s->n_outputs * s->n_vocab * sizeof(float);
     p->available = host.available_bytes;
     snprintf(p->bound_by, sizeof p->bound_by, "%s", host.bound_by);

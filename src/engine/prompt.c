@@ -35,16 +35,42 @@ static int check(const struct bmoe_session *s, uint32_t n, struct bmoe_error *er
     return BMOE_OK;
 }
 
+/* A prefill device moves the memory to where libllama's copies do not look. */
+static bool keeps_boundary(const struct bmoe_session *s)
+{
+    return !state_cuttable(s) && !s->o.prefill_device;
+}
+
+/* How much of what the memory holds the prompt begins with; the memory is cut to that. Where it
+ * cannot be cut, a state that was kept serves, or nothing. */
+static uint32_t reuse_prefix(struct bmoe_session *s, const llama_token *tokens, uint32_t n)
+{
+    uint32_t common = common_prefix(s, tokens, n);
+    if (common == n)
+        common--; /* the last token's logits are wanted */
+    struct kv_state *k = &s->boundary;
+    if (common < s->n_kv && k->n > 0 && k->n <= common && !state_cuttable(s) && state_restore(s, k))
+        return s->n_kv;
+    return context_keep(s, common);
+}
+
+/* The next piece; a state is to be kept after token number `stable`. */
+static uint32_t next_piece(const struct bmoe_session *s, uint32_t n, uint32_t stable)
+{
+    uint32_t to = s->n_kv < stable ? stable : n;
+    return context_piece(s, to - s->n_kv);
+}
+
 int prompt_run(struct bmoe_session *s, const llama_token *tokens, uint32_t n, bool reuse,
-               const struct bmoe_generate *g, struct bmoe_result *out, struct bmoe_error *err)
+               uint32_t stable, const struct bmoe_generate *g, struct bmoe_result *out,
+               struct bmoe_error *err)
 {
     int rc = check(s, n, err);
     if (rc < 0)
         return rc;
-    uint32_t common = reuse ? common_prefix(s, tokens, n) : 0;
-    if (common == n)
-        common--; /* the last token's logits are wanted */
-    common = context_keep(s, common);
+    uint32_t common = reuse ? reuse_prefix(s, tokens, n) : context_keep(s, 0);
+    if (stable == 0 || stable > n)
+        stable = n;
     memcpy(s->tokens, tokens, n * sizeof *tokens);
     out->n_prompt = n;
     out->n_reused = common;
@@ -52,13 +78,16 @@ int prompt_run(struct bmoe_session *s, const llama_token *tokens, uint32_t n, bo
     if (g->on_prefill)
         g->on_prefill(g->user, 0, n - common);
     while (s->n_kv < n && rc == BMOE_OK) {
-        uint32_t left = n - s->n_kv;
-        uint32_t piece = context_piece(s, left);
-        rc = context_decode(s, piece, piece == left ? 1 : 0, err);
+        uint32_t piece = next_piece(s, n, stable);
+        rc = context_decode(s, piece, s->n_kv + piece == n ? 1 : 0, err);
         if (rc < 0 && prefill_fall_back(s, err)) {
             out->n_reused = common = 0;
             rc = BMOE_OK;
             continue;
+        }
+        if (rc == BMOE_OK && s->n_kv == stable && keeps_boundary(s)) {
+            s->boundary.partial = true;
+            state_save(s, &s->boundary);
         }
         if (rc == BMOE_OK && g->on_prefill)
             g->on_prefill(g->user, s->n_kv - common, n - common);

@@ -298,6 +298,9 @@ void bmoe_session_close(struct bmoe_session *s)
         llama_batch_free(s->batch);
     free(s->tokens);
     free(s->text);
+    state_fini(&s->prefix);
+    state_fini(&s->boundary);
+    free(s->choice_logp);
     free(s->files);
     free(s->model_path);
     free(s->backends_dir);

@@ -26,7 +26,7 @@
 /* Memory as planned before any weight is read, in bytes. */
 struct plan {
     uint64_t program; /* resident when the plan was made: code, vocabulary, cleared KV */
-    uint64_t kv, compute, outputs;
+    uint64_t kv, states, compute, outputs; /* states: copies of the KV */
     uint64_t
         device; /* for a prefill device: copies, buffers, and its memory where that is the host's */
     uint64_t dense, budget, floor;
@@ -54,6 +54,15 @@ struct capture {
         void *data, *zeros;
         size_t bytes;
     } at[GGML_MAX_SRC];
+};
+
+/* A copy of the context's memory when it held tokens[0..n). n 0: none. */
+struct kv_state {
+    llama_token *tokens;
+    uint8_t *data;
+    size_t bytes, room, tokens_room;
+    uint32_t n;
+    bool partial; /* only what cannot be cut; good as long as the rest is still in the memory */
 };
 
 struct bmoe_session {
@@ -101,6 +110,11 @@ struct bmoe_session {
     struct llama_batch batch; /* room for n_batch tokens, sequence 0 */
     llama_token *tokens;      /* n_ctx of them */
     uint32_t n_kv;
+
+    bool keep_prefix;
+    struct kv_state prefix;   /* of the last decision that kept one */
+    struct kv_state boundary; /* of the last prompt, where the memory cannot be cut; partial */
+    double *choice_logp;      /* of the last decision */
 
     char *text; /* the last answer */
     size_t text_bytes, text_cap;
@@ -178,7 +192,24 @@ int prompt_tokenize(struct bmoe_session *s, const char *text, size_t bytes, bool
  * when `reuse`, runs the rest in pieces of a ubatch, with logits for the last token. CONTEXT when n
  * is 0 or does not fit. */
 int prompt_run(struct bmoe_session *s, const llama_token *tokens, uint32_t n, bool reuse,
-               const struct bmoe_generate *g, struct bmoe_result *out, struct bmoe_error *err);
+               uint32_t stable, const struct bmoe_generate *g, struct bmoe_result *out,
+               struct bmoe_error *err);
+
+/* state.c: whether the memory can be cut at any token, and whether a copy can be: of a sliding
+ * window's layers it has the window only. */
+bool state_cuttable(const struct bmoe_session *s);
+bool state_copy_cuttable(const struct bmoe_session *s);
+/* Whether what a cut to n tokens leaves is whole: after a copy came back, windows may begin late.
+ */
+bool state_may_cut(const struct bmoe_session *s, uint32_t n);
+/* Copies what the memory holds. False: it could not, and k is empty. */
+bool state_save(struct bmoe_session *s, struct kv_state *k);
+/* Makes the memory hold what k has. False: it could not; then memory and k are empty. */
+bool state_restore(struct bmoe_session *s, struct kv_state *k);
+void state_fini(struct kv_state *k);
+
+/* perplexity.c: -log softmax(logits)[token]. */
+double logits_surprise(const float *logits, uint32_t n_vocab, int32_t token);
 
 /* sampler.c: a chain for the request, or NULL with *err set. The caller frees it with
  * llama_sampler_free. */

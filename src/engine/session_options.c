@@ -56,6 +56,11 @@ static int check(const struct bmoe_options *o, struct bmoe_error *err)
         (o->cache_type_v && options_kv_type(o->cache_type_v) < 0))
         return misuse(err, "KV cache type",
                       "f32, f16, bf16, q8_0, q5_1, q5_0, q4_1, q4_0 or iq4_nl");
+    if (o->decide && o->prefix_cache == BMOE_ON && o->prefill_device)
+        return misuse(
+            err, "prefix cache on",
+            "with a prefill device no state of the context's memory is kept; leave one of "
+            "the two out");
     if (o->dense != BMOE_DENSE_ANON && o->cpu_repack == BMOE_ON)
         return misuse(err, "cpu-repack on",
                       "dense weights mapped from the file cannot be repacked; use anon");
@@ -120,6 +125,7 @@ int options_resolve(struct bmoe_session *s, const struct bmoe_options *o, struct
     r->cache_type_v = s->type_v_name;
     r->prefill_device = s->device_name;
     s->log = (struct log){r->log, r->log_user};
+    s->keep_prefix = r->decide && r->prefix_cache != BMOE_OFF && !r->prefill_device;
     resolve_threads(r);
     resolve_sizes(r);
     return BMOE_OK;

@@ -18,6 +18,7 @@
  */
 #include "bmoe.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -276,6 +277,46 @@ int bmoe_session_generate(struct bmoe_session *s, const struct bmoe_generate *g,
     out->n_predicted = 5;
     out->cancelled = atomic_load(&s->cancelled) || !give_answer(s, g);
     return out->cancelled ? fail(err, -BMOE_E_CANCELLED, BMOE_SCOPE_REQUEST, "request") : 0;
+}
+
+void bmoe_decide_init(struct bmoe_decide *d)
+{
+    memset(d, 0, sizeof(*d));
+    d->size = sizeof(*d);
+}
+
+/* The last choice is the likeliest, and the first has no chance. */
+int bmoe_session_decide(struct bmoe_session *s, const struct bmoe_decide *d,
+                        struct bmoe_decide_result *out, struct bmoe_error *err)
+{
+    static double logp[1024];
+    long code = number_of(s->spec, "request", 0);
+
+    atomic_store(&s->cancelled, false);
+    if (has(s->spec, "echo")) {
+        say_text(s, "prefix", d->prefix, d->prefix_bytes);
+        say_text(s, "suffix", d->suffix, d->suffix_bytes);
+        for (size_t i = 0; i < d->n_choices; i++)
+            say_text(s, "choice", d->choices[i], strlen(d->choices[i]));
+    }
+    if (code != 0)
+        return fail(err, code, (enum bmoe_scope)number_of(s->spec, "scope", BMOE_SCOPE_REQUEST),
+                    "request");
+    d->on_prefill(d->user, 0, 2);
+    while (has(s->spec, "hang") && !atomic_load(&s->cancelled))
+        wait_ms(5);
+    out->cancelled = atomic_load(&s->cancelled);
+    if (out->cancelled)
+        return fail(err, -BMOE_E_CANCELLED, BMOE_SCOPE_REQUEST, "request");
+    for (size_t i = 0; i < d->n_choices; i++)
+        logp[i] = i == 0 ? -HUGE_VAL : -1.0 / (double)(i + 2);
+    out->best = (uint32_t)d->n_choices - 1;
+    out->n_choices = (uint32_t)d->n_choices;
+    out->choice_logp = logp;
+    out->n_tokens = 9;
+    out->n_reused = d->reuse_prefix ? 7 : 0;
+    out->n_prefilled = out->n_tokens - out->n_reused;
+    return 0;
 }
 
 /* A token is a byte. */

@@ -127,7 +127,37 @@ def cancel_and_signals():
     same("the exit status", s.end(), 128 + signal.SIGTERM)
 
 
+def decisions_keep_their_prefix():
+    """The scores are the same, to the last bit, whatever was kept, streamed or not."""
+    prefix, choices = text * 12, [" the", " a", " when", "."]
+    ways = {"streamed": [*streamed, "--decide"], "resident": [*run, "--no-moe-stream", "--decide"],
+            "cache off": [*streamed, "--decide", "--decide-prefix-cache", "off"]}
+    scores = {}
+    for name, options in ways.items():
+        s = Session(schema, bmoe, *options)
+        s.until("READY")
+        before = s.ask("generate", "DONE", prompt=text, n_predict=6)["text"]
+        got = [s.ask("decide", "DECIDE", prefix=prefix, suffix=" So", choices=choices,
+                     reuse_prefix=reuse) for reuse in (False, True, True)]
+        reused = [d["n_reused"] for d in got]
+        same("reuse", [n > 0 for n in reused], [False, False, name != "cache off"])
+        for d in got:
+            same("scores", d["choice_logp"], got[0]["choice_logp"])
+            same("best", d["choice_logp"][d["best"]], max(d["choice_logp"]))
+        scores[name] = got[0]["choice_logp"]
+        same("a refusal", s.ask("decide", "ERROR", prefix="a", choices=[" the", " the"])["code"],
+             "misuse")
+        same("too long", s.ask("decide", "ERROR", prefix=text * 200, choices=["a"])["code"],
+             "context")
+        same("an answer after it", s.ask("generate", "DONE", prompt=text, n_predict=6)["text"],
+             before)
+        s.end()
+    same("streamed and resident", scores["streamed"], scores["resident"])
+    same("with and without the cache", scores["streamed"], scores["cache off"])
+
+
 answers_follow_each_other()
+decisions_keep_their_prefix()
 a_saved_conversation_goes_on()
 cancel_and_signals()
 missing = schema.never_seen()
