@@ -24,9 +24,13 @@ static void device_memory(ggml_backend_dev_t device, size_t *available, size_t *
     const uint64_t addresses = p->caps.iova_bytes * p->budget.n;
     const uint64_t ram = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
     const uint64_t left = domain_budget_left(&p->budget);
+    struct ork_stats stats;
+    uint64_t unused;
 
+    ork_device_stats(p->npu, &stats);
     *total = addresses < ram ? addresses : ram;
-    *available = left < *total ? left : *total;
+    unused = stats.bo_bytes < *total ? *total - stats.bo_bytes : 0;
+    *available = left < unused ? left : unused;
 }
 
 static enum ggml_backend_dev_type device_type(ggml_backend_dev_t device)

@@ -52,6 +52,32 @@ devices() {
     [ "$(grep -c 'ork: no device:' "$work/why")" = 1 ] || fail "not one sentence that says why"
 }
 
+# From an empty prefix, by its own component; here $plugin is cmake and $model the build folder.
+installed() {
+    find_tool llama-bench
+    "$plugin" --install "$model" --component npu --prefix "$work/prefix" >"$work/log" 2>&1 ||
+        fail "cmake --install failed"
+    plugin=$(find "$work/prefix" -name libggml-ork.so)
+    [ -n "$plugin" ] || fail "it is not installed"
+    case $(readelf -d "$plugin" 2>/dev/null) in
+    *RUNPATH* | *RPATH*) fail "it carries a path" ;;
+    esac
+    "$work/prefix/bin/ork-info" --transport sim >"$work/info" || fail "ork-info failed"
+    GGML_BACKEND_PATH="$plugin" ORK_TRANSPORT=sim run --list-devices >"$work/sim" 2>&1
+    grep -q '^  ORK0: RK3588 NPU simulator' "$work/sim" || fail "the simulator is not listed"
+}
+
+# The device goes away in the middle of a graph: an error of the program, and one sentence.
+died() {
+    find_tool llama-completion
+    export GGML_BACKEND_PATH="$plugin" ORK_TRANSPORT=sim ORK_SIM=dead_after=150
+    run -m "$model" -ngl 99 -t 2 -n 64 --temp 0 -no-cnv -p "And it came to pass in those days" \
+        >"$work/out" 2>"$work/err" </dev/null
+    rc=$?
+    [ $rc -ne 0 ] && [ $rc -lt 128 ] || fail "exit status $rc"
+    [ "$(grep -c 'was not computed: ' "$work/err")" = 1 ] || fail "not one sentence"
+}
+
 # Model $1 with every layer on the device: weights are packed, and two runs say the same.
 says_the_same() {
     for i in 1 2; do
@@ -171,6 +197,6 @@ backend_ops() {
 }
 
 case $case_ in
-devices | completion | architectures | perplexity | quality | pack | backend_ops) "$case_" ;;
+devices | completion | architectures | perplexity | quality | pack | died | installed | backend_ops) "$case_" ;;
 *) echo "no case $case_"; exit 2 ;;
 esac
