@@ -21,8 +21,9 @@
 
 /* What a run works on, read before the model is opened. */
 struct texts {
-    struct cli_text subject; /* the prompt, or the text to score; empty: a conversation */
+    struct cli_text subject; /* the prompt; empty: a conversation */
     struct cli_text grammar;
+    struct ppl_texts scored; /* --ppl, --ppl-list */
 };
 
 static void on_note(void *user, const char *line)
@@ -39,8 +40,8 @@ static int read_texts(struct texts *out, const struct cli_options *o, struct bmo
 {
     int rc = 0;
 
-    if (o->ppl_file != NULL)
-        rc = cli_text_read(&out->subject, o->ppl_file, "the text to score", err);
+    if (o->ppl_file != NULL || o->ppl_list != NULL)
+        rc = ppl_texts_read(&out->scored, o, err);
     else if (o->prompt != NULL)
         rc = cli_text_copy(&out->subject, o->prompt, "the prompt", err);
     else if (o->prompt_file != NULL)
@@ -89,8 +90,8 @@ static int run_model(struct run *run, struct texts *texts, struct bmoe_error *er
         return rc;
     if (run->options->session)
         return run_session(run, err);
-    if (run->options->ppl_file != NULL)
-        return run_perplexity(run, &texts->subject, err);
+    if (texts->scored.n > 0)
+        return run_perplexity(run, &texts->scored, err);
     if (texts->subject.text != NULL)
         return run_prompt(run, &texts->subject, err);
     return run_chat(run, err);
@@ -174,5 +175,6 @@ int main(int argc, char **argv)
     cli_signals_stop(&signals);
     cli_text_free(&texts.subject);
     cli_text_free(&texts.grammar);
+    ppl_texts_fini(&texts.scored);
     return status;
 }

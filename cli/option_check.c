@@ -20,6 +20,13 @@ static const struct pair excluded[] = {
     {OPT_SESSION, OPT_PROMPT, "the requests bring the prompts"},
     {OPT_SESSION, OPT_FILE, "the requests bring the prompts"},
     {OPT_SESSION, OPT_PPL, "a session answers requests"},
+    {OPT_SESSION, OPT_PPL_LIST, "a session answers requests"},
+    {OPT_PPL, OPT_PPL_LIST, "both name the texts"},
+    {OPT_PPL_CHUNK, OPT_PPL_SKIP, "a window's first half is not scored"},
+    {OPT_PPL_CHUNK, OPT_PPL_CHOICES, "choices follow a whole text"},
+    {OPT_PPL_LIST, OPT_PROMPT, "the texts to score are the files'"},
+    {OPT_PPL_LIST, OPT_FILE, "the texts to score are the files'"},
+    {OPT_PPL_LIST, OPT_CHATML, "a text is scored as it is"},
     {OPT_MOE_STREAM, OPT_NO_MOE_STREAM, "one turns on what the other turns off"},
     {OPT_NO_MOE_STREAM, OPT_CACHE_MB, "experts kept in memory have no budget"},
     {OPT_NO_MOE_STREAM, OPT_CACHE_CEIL_MB, "experts kept in memory have no budget"},
@@ -63,14 +70,21 @@ static int check_budget(const struct cli_options *o, struct bmoe_error *err)
 
 static int check_sizes(const struct cli_options *o, struct bmoe_error *err)
 {
+    static const enum option_id of_texts[] = {OPT_PPL_CHUNK, OPT_PPL_SKIP, OPT_PPL_STEP,
+                                              OPT_PPL_CHOICES};
+
     if (o->ubatch > o->ctx_size)
         return cli_error_set(err, BMOE_E_MISUSE,
                              "--ubatch %u is wider than the context of %u tokens; raise --ctx-size "
                              "or lower --ubatch",
                              o->ubatch, o->ctx_size);
-    if (o->typed[OPT_PPL_CHUNK] && o->ppl_file == NULL)
-        return cli_error_set(err, BMOE_E_MISUSE,
-                             "--ppl-chunk needs --ppl FILE, the text it is about");
+    for (size_t i = 0;
+         o->ppl_file == NULL && o->ppl_list == NULL && i < sizeof(of_texts) / sizeof(of_texts[0]);
+         i++) {
+        if (o->typed[of_texts[i]])
+            return cli_error_set(err, BMOE_E_MISUSE, "%s needs --ppl FILE, the text it is about",
+                                 option_table[of_texts[i]].name);
+    }
     if ((o->ppl_chunk > 0 && o->ppl_chunk < 4) || o->ppl_chunk > o->ctx_size)
         return cli_error_set(err, BMOE_E_MISUSE,
                              "--ppl-chunk %u must be 4 or more and fit the context of %u tokens; "

@@ -75,7 +75,11 @@ struct cli_options {
     int prefill_dense; /* enum bmoe_prefill_dense */
 
     const char *ppl_file;
+    const char *ppl_list;    /* a file of paths */
+    const char *ppl_choices; /* with commas between them */
     uint32_t ppl_chunk;
+    uint32_t ppl_skip;
+    bool ppl_step;
 
     bool typed[OPTION_COUNT]; /* given on the command line, by enum option_id */
 };

@@ -12,6 +12,7 @@
 #include "cli_text.h"
 #include "options.h"
 #include "output.h"
+#include "ppl_texts.h"
 #include "terminal.h"
 
 /* Everything is borrowed from main. */
@@ -64,7 +65,7 @@ int run_session(struct run *run, struct bmoe_error *err);
 /* Tells it that the session did not open. */
 void run_session_refuse(struct run *run, const struct bmoe_error *err);
 
-/* --ppl: the value to standard output in full precision, a line for people. */
-int run_perplexity(struct run *run, const struct cli_text *text, struct bmoe_error *err);
+/* --ppl, --ppl-list: the values to standard output in full precision, lines for people. */
+int run_perplexity(struct run *run, const struct ppl_texts *texts, struct bmoe_error *err);
 
 #endif

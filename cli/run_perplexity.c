@@ -1,5 +1,7 @@
 /*
- * --ppl: see run.h. The value is a double printed so that it reads back to the same bits.
+ * --ppl and --ppl-list: see run.h. Values are doubles printed so that they read back to the same
+ * bits. On standard output: the value (and after it the path, where there is a list), then a line
+ * "choice VALUE TEXT" per choice.
  */
 #include "run.h"
 
@@ -8,24 +10,38 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-static void on_window(void *user, uint32_t done, uint32_t total, double ppl)
+static void on_progress(void *user, uint32_t tokens_done, uint32_t tokens_total, double ppl)
 {
     struct run *run = user;
 
     if (cli_signals_pending(run->signals))
         return;
-    terminal_progress(run->terminal, "window %u of %u, perplexity so far %.4f", done, total, ppl);
+    if (ppl > 0)
+        terminal_progress(run->terminal, "token %u of %u, perplexity so far %.4f", tokens_done,
+                          tokens_total, ppl);
+    else
+        terminal_progress(run->terminal, "token %u of %u", tokens_done, tokens_total);
+}
+
+static void on_choices_progress(void *user, uint32_t tokens_done, uint32_t tokens_total)
+{
+    on_progress(user, tokens_done, tokens_total, 0);
 }
 
 static int print_value(struct run *run, const struct bmoe_perplexity_result *result,
-                       struct bmoe_error *err)
+                       const struct ppl_text *text, struct bmoe_error *err)
 {
-    char text[64];
-    int bytes = snprintf(text, sizeof(text), "%.17g\n", result->ppl);
+    char value[64];
+    int bytes = snprintf(value, sizeof(value), "%.17g", result->ppl);
 
-    output_write(run->output, text, (size_t)bytes);
+    output_write(run->output, value, (size_t)bytes);
+    if (run->options->ppl_list != NULL) {
+        output_write(run->output, " ", 1);
+        output_write(run->output, text->path, strlen(text->path));
+    }
     return output_end(run->output, err);
 }
 
@@ -42,21 +58,79 @@ static void print_lines(struct run *run, const struct bmoe_perplexity_result *re
                   reads[0] != '\0' ? "; " : "", reads);
 }
 
-int run_perplexity(struct run *run, const struct cli_text *text, struct bmoe_error *err)
+/* ---- choices ---- */
+
+/* Takes the list apart, in place; answers how many. */
+static size_t split_choices(char *list, const char **choices, size_t room)
 {
-    struct bmoe_perplexity_result result = {.size = sizeof(result)};
-    struct bmoe_perplexity p = {.size = sizeof(p),
-                                .text = text->text,
-                                .text_bytes = text->bytes,
-                                .chunk = run->options->ppl_chunk,
-                                .on_window = on_window,
-                                .user = run};
+    size_t n = 0;
+
+    for (char *comma = list; comma != NULL && n < room; list = comma + 1) {
+        comma = strchr(list, ',');
+        if (comma != NULL)
+            *comma = '\0';
+        choices[n++] = list;
+        if (comma == NULL)
+            break;
+    }
+    return n;
+}
+
+static int print_choices(struct run *run, const char *const *choices,
+                         const struct bmoe_decide_result *result, struct bmoe_error *err)
+{
+    for (uint32_t i = 0; i < result->n_choices; i++) {
+        char value[64];
+        int bytes = snprintf(value, sizeof(value), "choice %.17g ", result->choice_logp[i]);
+
+        output_write(run->output, value, (size_t)bytes);
+        output_write(run->output, choices[i], strlen(choices[i]));
+        output_write(run->output, "\n", 1);
+    }
+    return output_end(run->output, err);
+}
+
+static int score_choices(struct run *run, const struct ppl_text *text, struct bmoe_error *err)
+{
+    const char *choices[256];
+    struct bmoe_decide_result result = {.size = sizeof(result)};
+    struct bmoe_decide d;
+    char *list = strdup(run->options->ppl_choices);
     int rc;
 
-    if (!cli_signals_request_begin(run->signals))
-        return cli_error_set(err, BMOE_E_CANCELLED, "stopped before the text was read");
-    rc = bmoe_session_perplexity(run->session, &p, &result, err);
-    cli_signals_request_end(run->signals);
+    if (list == NULL)
+        return cli_error_set(err, BMOE_E_MEMORY, "there is no memory for the choices");
+    bmoe_decide_init(&d);
+    d.prefix = text->text.text;
+    d.prefix_bytes = text->text.bytes;
+    d.choices = choices;
+    d.n_choices = split_choices(list, choices, sizeof(choices) / sizeof(choices[0]));
+    d.on_prefill = on_choices_progress;
+    d.user = run;
+    rc = bmoe_session_decide(run->session, &d, &result, err);
+    terminal_clear(run->terminal);
+    if (rc == 0)
+        rc = print_choices(run, choices, &result, err);
+    free(list);
+    return rc;
+}
+
+/* ---- the texts ---- */
+
+static int score(struct run *run, const struct ppl_text *text, struct bmoe_error *err)
+{
+    const struct cli_options *o = run->options;
+    struct bmoe_perplexity_result result = {.size = sizeof(result)};
+    struct bmoe_perplexity p = {.size = sizeof(p),
+                                .text = text->text.text,
+                                .text_bytes = text->text.bytes,
+                                .chunk = o->ppl_chunk,
+                                .skip = o->ppl_skip,
+                                .step = o->ppl_step,
+                                .on_progress = on_progress,
+                                .user = run};
+    int rc = bmoe_session_perplexity(run->session, &p, &result, err);
+
     terminal_clear(run->terminal);
     if (rc < 0)
         return rc;
@@ -64,9 +138,22 @@ int run_perplexity(struct run *run, const struct cli_text *text, struct bmoe_err
         return cli_error_set(err, BMOE_E_MODEL,
                              "the perplexity of %s is not a finite number: the model's logits are "
                              "damaged, or it gives a token of the text no chance at all",
-                             run->options->ppl_file);
-    rc = print_value(run, &result, err);
+                             text->path);
+    rc = print_value(run, &result, text, err);
     if (rc == 0)
         print_lines(run, &result);
+    return rc == 0 && o->ppl_choices != NULL ? score_choices(run, text, err) : rc;
+}
+
+int run_perplexity(struct run *run, const struct ppl_texts *texts, struct bmoe_error *err)
+{
+    int rc = 0;
+
+    for (size_t i = 0; i < texts->n && rc == 0; i++) {
+        if (!cli_signals_request_begin(run->signals))
+            return cli_error_set(err, BMOE_E_CANCELLED, "stopped before the text was read");
+        rc = score(run, &texts->at[i], err);
+        cli_signals_request_end(run->signals);
+    }
     return rc;
 }

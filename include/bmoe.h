@@ -287,6 +287,9 @@ struct bmoe_perplexity {
     uint32_t skip;  /* leading tokens not scored when chunk is 0; 0: 8 */
     void (*on_window)(void *user, uint32_t done, uint32_t total, double ppl);
     void *user;
+    bool step; /* one graph per token, as in decode: other bits, and what decode costs */
+    /* Called after each graph, with the tokens computed and the estimate so far (0: none yet). */
+    void (*on_progress)(void *user, uint32_t tokens_done, uint32_t tokens_total, double ppl);
 };
 struct bmoe_perplexity_result {
     size_t size;

@@ -46,6 +46,16 @@ static void score_rows(struct scoring *sc, uint32_t from, uint32_t to, uint32_t 
     }
 }
 
+/* The window is n tokens long, and `done` of it are computed. */
+static void tell(const struct scoring *sc, uint32_t n, uint32_t done)
+{
+    uint32_t chunk = sc->p->chunk;
+    uint32_t total = chunk ? sc->n_tokens / chunk * chunk : n;
+    double ppl = sc->n_scored ? exp(sc->nll / sc->n_scored) : 0;
+    if (sc->p->on_progress)
+        sc->p->on_progress(sc->p->user, sc->n_windows * chunk + done, total, ppl);
+}
+
 /* One window of n tokens, of which positions from `first` on are scored. */
 static int window(struct scoring *sc, uint32_t n, uint32_t first, struct bmoe_error *err)
 {
@@ -55,7 +65,7 @@ static int window(struct scoring *sc, uint32_t n, uint32_t first, struct bmoe_er
     context_keep(s, 0);
     while (s->n_kv < n) {
         uint32_t at = s->n_kv;
-        uint32_t piece = context_piece(s, n - at);
+        uint32_t piece = sc->p->step ? 1 : context_piece(s, n - at);
         uint32_t from = first > at ? first : at;
         uint32_t wanted = from < at + piece ? at + piece - from : 0;
         int rc = context_decode(s, piece, wanted, err);
@@ -69,6 +79,7 @@ static int window(struct scoring *sc, uint32_t n, uint32_t first, struct bmoe_er
         uint32_t to = at + piece < n - 1 ? at + piece : n - 1;
         if (from < to)
             score_rows(sc, from, to, at);
+        tell(sc, n, s->n_kv);
     }
     return BMOE_OK;
 }

@@ -337,7 +337,9 @@ int bmoe_session_perplexity(struct bmoe_session *s, const struct bmoe_perplexity
         return fail(err, code, BMOE_SCOPE_REQUEST, "request");
     if (has(s->spec, "echo"))
         say_text(s, "text", p->text, p->text_bytes);
-    p->on_window(p->user, 1, 1, 1.0);
+    if (has(s->spec, "options"))
+        say(s, "chunk %u skip %u step %d", p->chunk, p->skip, p->step);
+    p->on_progress(p->user, 1, 1, 1.0);
     char *value = value_of(s->spec, "ppl");
     out->ppl = value != NULL ? strtod(value, NULL) : 1;
     out->nll = 0.5;

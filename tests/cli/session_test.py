@@ -2,7 +2,9 @@
 schema in both directions, and what must hold from one request to the next."""
 
 import signal
+import subprocess
 import sys
+import tempfile
 import time
 
 from bmoe_lines import Schema, Session, Wrong
@@ -156,7 +158,28 @@ def decisions_keep_their_prefix():
     same("with and without the cache", scores["streamed"], scores["cache off"])
 
 
+def perplexity_agrees_with_decisions():
+    """--ppl-choices and decide score alike; a text has the same perplexity streamed or not."""
+    long = text * 6
+    with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
+        file.write(long)
+        file.flush()
+        outs = [subprocess.run([bmoe, *options, "--ppl", file.name, "--ppl-choices", " the, a,."],
+                               check=True, capture_output=True).stdout.decode().split("\n")
+                for options in (streamed, [*run, "--no-moe-stream"])]
+        steps = subprocess.run([bmoe, *streamed, "--ppl", file.name, "--ppl-step"], check=True,
+                               capture_output=True).stdout
+    same("streamed and resident", outs[0], outs[1])
+    holds("one graph per token is near", abs(float(steps) / float(outs[0][0]) - 1) < 0.01)
+    s = Session(schema, bmoe, *streamed, "--decide")
+    s.until("READY")
+    decided = s.ask("decide", "DECIDE", prefix=long, choices=[" the", " a", "."])
+    same("choices", [float(line.split()[1]) for line in outs[0][1:4]], decided["choice_logp"])
+    s.end()
+
+
 answers_follow_each_other()
+perplexity_agrees_with_decisions()
 decisions_keep_their_prefix()
 a_saved_conversation_goes_on()
 cancel_and_signals()
