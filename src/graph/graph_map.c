@@ -12,6 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Ops between a router's matmul and the ids, at most; more than any architecture has. */
+#define ROUTER_STEPS 12
+
 /* The ids pointer of a site is only meaningful while the capture's graph lives. */
 struct site_ids {
     const struct ggml_tensor *ids;
@@ -149,6 +152,17 @@ static uint32_t ordinal_of(const struct graph_map *map, const struct ggml_tensor
     return GRAPH_NONE;
 }
 
+struct ggml_tensor *graph_router(struct ggml_tensor *ids, uint32_t n_expert)
+{
+    struct ggml_tensor *t = graph_root(ids);
+    for (int step = 0; t && step < ROUTER_STEPS; step++) {
+        if (t->op == GGML_OP_MUL_MAT && t->src[0]->ne[1] == n_expert && graph_is_weight(t->src[0]))
+            return t;
+        t = t->src[0] ? graph_root(t->src[0]) : NULL;
+    }
+    return NULL;
+}
+
 static struct graph_site *site_note(struct graph_map *map, const struct ggml_tensor *ids)
 {
     for (uint32_t i = map->n_sites; i > 0; i--)
@@ -161,8 +175,8 @@ static struct graph_site *site_note(struct graph_map *map, const struct ggml_ten
         return NULL;
     }
     struct graph_site *site = &map->sites[map->n_sites];
-    *site =
-        (struct graph_site){.ids_ordinal = ordinal_of(map, ids), .n_used = (uint32_t)ids->ne[0]};
+    *site = (struct graph_site){
+        .ids_ordinal = ordinal_of(map, ids), .n_used = (uint32_t)ids->ne[0], .router = GRAPH_NONE};
     memcpy(site->ids_name, ids->name, sizeof site->ids_name);
     map->site_ids[map->n_sites++].ids = ids;
     return site;
@@ -177,8 +191,11 @@ static void note_experts(struct graph_map *map, const struct ggml_tensor *node, 
     uint32_t n_expert = (uint32_t)w->tensor->ne[2];
     if (w->site != GRAPH_NONE)
         return; /* the same matrix used twice: the first routing is the one that is hinted */
-    if (site->n_matrices == 0)
+    if (site->n_matrices == 0) {
+        struct ggml_tensor *router = graph_router(node->src[2], n_expert);
         site->n_expert = n_expert;
+        site->router = router ? weight_linear(map, router->src[0]) : GRAPH_NONE;
+    }
     if (site->n_expert != n_expert ||
         site->n_matrices == sizeof site->matrices / sizeof site->matrices[0]) {
         w->uses |= GRAPH_USE_OTHER; /* not the shape of a site: kept resident */

@@ -41,6 +41,8 @@ struct graph_site {
     uint32_t ids_ordinal; /* the ids tensor is node number this of the graph */
     bool name_shared;     /* another site has the same name: only the ordinal tells them apart */
     uint32_t n_expert, n_used;
+    uint32_t
+        router; /* weight [n_embd, n_expert] whose product is routed by; GRAPH_NONE: not found */
     uint32_t n_matrices;
     uint32_t matrices[8]; /* weight indices, in graph order */
 };
@@ -67,6 +69,10 @@ uint32_t graph_map_find_weight(const struct graph_map *map, const struct ggml_te
  * when it is none that was learned. */
 uint32_t graph_map_find_site(const struct graph_map *map, const struct ggml_tensor *node,
                              uint32_t ordinal);
+
+/* The matmul whose result an ids tensor is chosen from: MUL_MAT of a weight of n_expert rows, found
+ * behind the ops between (softmax, bias, sorting); NULL: there is none. */
+struct ggml_tensor *graph_router(struct ggml_tensor *ids, uint32_t n_expert);
 
 /* The tensor behind views. */
 struct ggml_tensor *graph_root(struct ggml_tensor *tensor);

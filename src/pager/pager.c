@@ -95,7 +95,7 @@ static struct pager *pager_alloc(const struct pager_config *config)
         p->readers[i].pager = p;
         p->readers[i].index = i;
     }
-    policy_init(&p->policy, &policy_lru, &p->extents);
+    policy_init(&p->policy, &policy_popular, &p->extents, 0);
     return p;
 }
 
@@ -142,6 +142,7 @@ void pager_destroy(struct pager *p)
     free(p->pinned);
     free(p->files);
     free(p->mappings);
+    policy_fini(&p->policy);
     free(p->extents.at);
     free(p->order.at);
     free(p->trace);
@@ -171,6 +172,7 @@ int pager_start(struct pager *p, void (*progress)(void *user, float part), void 
         rc = fault_start(p, err);
     if (rc == 0) {
         sizes_update(p);
+        p->policy.keep = room_in_hand(p);
         p->started = true;
     }
     pthread_mutex_unlock(p->lock);
@@ -189,6 +191,13 @@ int pager_start(struct pager *p, void (*progress)(void *user, float part), void 
 enum bmoe_place pager_place(const struct pager *p)
 {
     return p->place;
+}
+
+void pager_graph_begins(struct pager *p)
+{
+    pthread_mutex_lock(p->lock);
+    p->policy.ops->age(&p->policy);
+    pthread_mutex_unlock(p->lock);
 }
 
 double pager_page_us(const struct pager *p)

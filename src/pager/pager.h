@@ -145,11 +145,16 @@ enum pager_class {
                          asked for   and the graph has not used yet */
 };
 
-/* Queues the absent ones among n extents in the given order and moves the resident ones to the
- * recent end. Never waits. A ROUTED hint protects its extents from eviction by other hints until
- * the graph has passed them: a fault on a later one of the order, or pager_used, says so. When the
- * budget cannot hold all of them, readers wait for that. Hits and misses are counted here. A ROUTED
- * hint cancels queued AHEAD reads not in it only if cancel_ahead. */
+/* Another graph begins: what was asked for in earlier ones counts a little less (retention). */
+void pager_graph_begins(struct pager *p);
+
+/* Queues the absent ones among n extents in the given order. Never waits. What an AHEAD hint names,
+ * resident or not, is guessed: it goes last when room is made, until it is asked for or a ROUTED
+ * hint with cancel_ahead gives the guesses up. A ROUTED hint counts as a use and protects its
+ * extents from eviction by other hints until the graph has passed them: a fault on a later one of
+ * the order, or pager_used, says so. When the budget cannot hold all of them, readers wait for
+ * that. Hits and misses are counted here. A ROUTED hint cancels queued AHEAD reads, and gives up
+ * guesses, not in it only if cancel_ahead. */
 void pager_hint(struct pager *p, enum pager_class cls, const uint32_t *extents, size_t n,
                 bool cancel_ahead);
 
@@ -215,7 +220,8 @@ struct pager_counters {
     uint64_t bytes_useful, bytes_widened,
         reads; /* widened: read beyond the useful ones, for alignment */
     uint64_t hits, misses, evictions, rereads;
-    uint64_t faults, fault_wait_us; /* fault_wait: from the event until the pages were placed */
+    uint64_t ahead_reads, ahead_used; /* extents read for a guess; and of them asked for later */
+    uint64_t faults, fault_wait_us;   /* fault_wait: from the event until the pages were placed */
     uint64_t pin_wait_us, queue_wait_us, read_us, carry_us, place_us, evict_us;
     uint64_t retries, move_fallbacks, lost_pages, mapping_faults, failed_reads;
     uint64_t pinned_bytes, resident_bytes, resident_extents, staging_bytes, peak_budget_bytes;

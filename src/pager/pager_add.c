@@ -69,7 +69,7 @@ static bool matrix_reserve(struct pager *p, uint32_t n_slices)
         return false;
     p->matrices = more;
     return order_ring_reserve(&p->order, 2ull * (p->extents.n + n_slices)) &&
-           extent_table_grow(&p->extents, n_slices, p->n_matrices);
+           extent_table_grow(&p->extents, n_slices, p->n_matrices) && policy_reserve(&p->policy);
 }
 
 /* A late, larger slice raises the floor. */

@@ -27,6 +27,8 @@ static void extent_demand(struct pager *p, uint32_t e)
         x->flags |= EXTENT_FAULTED;
         x->fault_us = (uint32_t)clock_now_us();
     }
+    if (!x->order && x->state != EXTENT_READING) /* unannounced: not counted yet */
+        p->policy.ops->touch(&p->policy, e);
     extent_asked(p, e);
     if (x->order > p->config.n_touchers)
         order_pass(p, x->order - p->config.n_touchers);

@@ -245,6 +245,8 @@ bool frames_stay(const struct pager *p); /* an emptied frame may keep its memory
 void extent_become(struct pager *p, uint32_t e, enum extent_state to);
 void extent_settle(struct pager *p, uint32_t e); /* into the policy or out, as its fields say */
 void extent_asked(struct pager *p, uint32_t e);  /* no mere guess any more */
+void extent_guess(struct pager *p, uint32_t e);  /* the next layer may want it */
+void guesses_expire(struct pager *p);            /* it did not */
 void extent_guard(struct pager *p, uint32_t e);  /* next place in the order of ROUTED hints */
 void extent_unguard(struct pager *p, uint32_t e);
 void order_pass(struct pager *p, uint64_t before); /* the graph has passed what is before it */
@@ -266,6 +268,8 @@ bool room_take(struct pager *p, struct reader *r); /* a group, victims, or both 
 bool room_more(const struct pager *p);             /* whether room_take would find a group */
 uint64_t room_pin_limit(const struct pager *p);
 uint32_t room_victim(struct pager *p, enum queue_class q);
+uint32_t room_in_hand(const struct pager *p); /* latest arrivals left alone; in NONE those in use
+                                                 are pinned */
 int64_t room_free(const struct pager *p);
 void room_shrink(struct pager *p); /* waits until the budget holds */
 /* RESIDENT -> ABSENT by the calling thread; keep: its frame may keep its memory. */

@@ -12,8 +12,9 @@ static void pin_one(struct pager *p, uint32_t e)
     struct extent *x = &p->extents.at[e];
     if (x->pins++ == 0)
         p->pin_bytes += extent_matrix(p, e)->stride;
+    if (!x->order) /* not announced, so not counted yet */
+        p->policy.ops->touch(&p->policy, e);
     extent_asked(p, e);
-    p->policy.ops->touch(&p->policy, e);
     extent_unguard(p, e);
     if (x->state == EXTENT_ABSENT)
         queue_push(p, e, QUEUE_DEMAND);
@@ -150,6 +151,7 @@ void pager_drop_all(struct pager *p)
     pthread_mutex_lock(p->lock);
     quiesce(p);
     empty_all(p, false);
+    policy_forget(&p->policy);
     readers_wake(p);
     pthread_mutex_unlock(p->lock);
 }

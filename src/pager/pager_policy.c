@@ -1,8 +1,22 @@
 /*
- * The retention policies. Least recently used: an extent enters at the recent end when the graph
- * has passed it, so that the list is ordered by use and not by the time a read happened to end.
+ * The retention policies. Scores of policy_popular grow instead of fading: a request adds
+ * `increment`, which itself doubles every HALF_LIFE graphs, so that the order of two extents
+ * changes only when one of them is asked for and a heap can hold it. Long before the numbers
+ * overflow all are scaled down together. Recorded routings (the trained model over two texts,
+ * models with Zipf routers) gave a half-life of 128 graphs the most hits of 8 to 512 at every
+ * budget, and always more than LRU and SLRU; a wide graph counts an expert once, else one prompt
+ * outweighs what was learned.
  */
 #include "pager/pager_policy.h"
+
+#include <stdlib.h>
+
+#define HALF_LIFE  128
+#define GROWTH     1.0054299011128028 /* 2 ^ (1 / HALF_LIFE) */
+#define TIE_GROWTH (1 + 1e-9)         /* between equals the older request counts less */
+#define LARGEST    1e200
+
+/* ---- least recently used ---- */
 
 static void lru_insert(struct policy *p, uint32_t e)
 {
@@ -24,6 +38,11 @@ static void lru_touch(struct policy *p, uint32_t e)
     list_push_tail(p->table, &p->recent, e);
 }
 
+static void lru_age(struct policy *p)
+{
+    (void)p;
+}
+
 static uint32_t lru_victim(const struct policy *p)
 {
     return p->recent.head;
@@ -32,11 +51,157 @@ static uint32_t lru_victim(const struct policy *p)
 const struct policy_ops policy_lru = {.name = "lru",
                                       .insert = lru_insert,
                                       .touch = lru_touch,
+                                      .age = lru_age,
                                       .remove = lru_remove,
                                       .victim = lru_victim};
 
-void policy_init(struct policy *p, const struct policy_ops *ops, struct extent_table *table)
+/* ---- the heap: extent.next is its place ---- */
+
+static void heap_put(struct policy *p, uint32_t at, uint32_t e)
 {
-    *p = (struct policy){.ops = ops, .table = table};
+    p->heap[at] = e;
+    p->table->at[e].next = at;
+}
+
+static double score_at(const struct policy *p, uint32_t at)
+{
+    return p->table->at[p->heap[at]].score;
+}
+
+static void heap_up(struct policy *p, uint32_t at)
+{
+    uint32_t e = p->heap[at];
+    double score = p->table->at[e].score;
+    for (; at > 0 && score < score_at(p, (at - 1) / 2); at = (at - 1) / 2)
+        heap_put(p, at, p->heap[(at - 1) / 2]);
+    heap_put(p, at, e);
+}
+
+static void heap_down(struct policy *p, uint32_t at)
+{
+    uint32_t e = p->heap[at];
+    double score = p->table->at[e].score;
+    for (uint32_t child; (child = 2 * at + 1) < p->n_heap; at = child) {
+        if (child + 1 < p->n_heap && score_at(p, child + 1) < score_at(p, child))
+            child++;
+        if (score <= score_at(p, child))
+            break;
+        heap_put(p, at, p->heap[child]);
+    }
+    heap_put(p, at, e);
+}
+
+static void heap_add(struct policy *p, uint32_t e)
+{
+    p->table->at[e].flags |= EXTENT_IN_HEAP;
+    heap_put(p, p->n_heap++, e);
+    heap_up(p, p->n_heap - 1);
+}
+
+static void heap_remove(struct policy *p, uint32_t e)
+{
+    uint32_t at = p->table->at[e].next, last = p->heap[--p->n_heap];
+    if (last != e) {
+        heap_put(p, at, last);
+        heap_up(p, at);
+        heap_down(p, p->table->at[last].next);
+    }
+    p->table->at[e].next = EXTENT_NONE;
+    p->table->at[e].flags &= (uint8_t)~EXTENT_IN_HEAP;
+}
+
+/* ---- least often used, lately ---- */
+
+static void popular_insert(struct policy *p, uint32_t e)
+{
+    struct extent *x = &p->table->at[e];
+    p->n++;
+    if (x->flags & EXTENT_GUESSED) {
+        list_push_tail(p->table, &p->guessed, e);
+        return;
+    }
+    list_push_tail(p->table, &p->recent, e);
+    if (p->recent.n > p->keep) {
+        uint32_t oldest = p->recent.head;
+        list_remove(p->table, &p->recent, oldest);
+        heap_add(p, oldest);
+    }
+}
+
+static void popular_remove(struct policy *p, uint32_t e)
+{
+    struct extent *x = &p->table->at[e];
+    p->n--;
+    if (x->flags & EXTENT_IN_HEAP)
+        heap_remove(p, e);
+    else
+        list_remove(p->table, x->flags & EXTENT_GUESSED ? &p->guessed : &p->recent, e);
+}
+
+static void popular_touch(struct policy *p, uint32_t e)
+{
+    struct extent *x = &p->table->at[e];
+    x->score += p->increment;
+    p->increment *= TIE_GROWTH;
+    if (x->flags & EXTENT_IN_HEAP)
+        heap_down(p, x->next);
+}
+
+static void popular_age(struct policy *p)
+{
+    p->increment *= GROWTH;
+    if (p->increment < LARGEST)
+        return;
+    p->increment /= LARGEST;
+    for (uint32_t e = 0; e < p->table->n; e++)
+        p->table->at[e].score /= LARGEST;
+}
+
+static uint32_t popular_victim(const struct policy *p)
+{
+    if (p->n_heap)
+        return p->heap[0];
+    return p->recent.n ? p->recent.head : p->guessed.head;
+}
+
+const struct policy_ops policy_popular = {.name = "popular",
+                                          .insert = popular_insert,
+                                          .touch = popular_touch,
+                                          .age = popular_age,
+                                          .remove = popular_remove,
+                                          .victim = popular_victim};
+
+/* ---- their life ---- */
+
+void policy_init(struct policy *p, const struct policy_ops *ops, struct extent_table *table,
+                 uint32_t keep)
+{
+    *p = (struct policy){.ops = ops, .table = table, .keep = keep, .increment = 1};
     list_init(&p->recent);
+    list_init(&p->guessed);
+}
+
+bool policy_reserve(struct policy *p)
+{
+    if (p->heap_cap >= p->table->cap)
+        return true;
+    uint32_t *heap = realloc(p->heap, p->table->cap * sizeof *heap);
+    if (!heap)
+        return false;
+    p->heap = heap;
+    p->heap_cap = p->table->cap;
+    return true;
+}
+
+void policy_forget(struct policy *p)
+{
+    p->increment = 1;
+    for (uint32_t e = 0; e < p->table->n; e++)
+        p->table->at[e].score = 0;
+}
+
+void policy_fini(struct policy *p)
+{
+    free(p->heap);
+    *p = (struct policy){0};
 }

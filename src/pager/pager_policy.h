@@ -2,7 +2,13 @@
  * Retention: which evictable extent goes first. A policy sees every extent that may be evicted now
  * (resident, not pinned, not announced) and every time one is asked for; it knows nothing of bytes,
  * files or threads, so recorded traces can be replayed through it. The pager calls it with its lock
- * held. A policy has its state in struct policy and may use the links of the extents it holds.
+ * held. A policy has its state in struct policy and may use the links of the extents it holds, and
+ * their scores.
+ *
+ * policy_popular, the pager's: an extent's score is how often it was asked for, every request
+ * counting half as much after HALF_LIFE further graphs; the lowest goes first. Three kinds are held
+ * apart: the `keep` most recent arrivals, which a thread may just be about to use and which go
+ * after everything scored, and those guessed for the next layer, which go last.
  */
 #ifndef BMOE_PAGER_PAGER_POLICY_H
 #define BMOE_PAGER_PAGER_POLICY_H
@@ -15,6 +21,7 @@ struct policy_ops {
     const char *name;
     void (*insert)(struct policy *p, uint32_t e); /* e may be evicted from now on */
     void (*touch)(struct policy *p, uint32_t e);  /* e, held by the policy or not, was asked for */
+    void (*age)(struct policy *p);                /* another graph begins */
     void (*remove)(struct policy *p, uint32_t e); /* e may not be evicted any more */
     uint32_t (*victim)(const struct policy *p);   /* who goes first, EXTENT_NONE when it is empty */
 };
@@ -23,12 +30,25 @@ struct policy {
     const struct policy_ops *ops;
     struct extent_table *table; /* borrowed */
     struct list recent;         /* oldest first */
-    uint32_t n;                 /* extents held */
+    struct list guessed;        /* oldest first */
+    uint32_t *heap;             /* lowest score first; table->cap entries */
+    uint32_t n_heap, heap_cap;
+    uint32_t keep;    /* see above */
+    double increment; /* what a request counts now */
+    uint32_t n;       /* extents held */
 };
 
-/* Least recently used. */
+/* Least recently used; for comparison. */
 extern const struct policy_ops policy_lru;
+/* Least often used, lately. */
+extern const struct policy_ops policy_popular;
 
-void policy_init(struct policy *p, const struct policy_ops *ops, struct extent_table *table);
+void policy_init(struct policy *p, const struct policy_ops *ops, struct extent_table *table,
+                 uint32_t keep);
+/* After the table has grown; false when there is no memory. */
+bool policy_reserve(struct policy *p);
+/* Forgets what was asked for. */
+void policy_forget(struct policy *p);
+void policy_fini(struct policy *p);
 
 #endif

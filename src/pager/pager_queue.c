@@ -67,12 +67,11 @@ static void hint_routed(struct pager *p, uint32_t e)
 static void hint_ahead(struct pager *p, uint32_t e)
 {
     struct extent *x = &p->extents.at[e];
-    if (x->state == EXTENT_RESIDENT)
-        p->policy.ops->touch(&p->policy, e);
-    if (x->state != EXTENT_ABSENT)
+    if (x->pins || x->order)
         return;
-    x->flags |= EXTENT_GUESSED;
-    queue_push(p, e, QUEUE_AHEAD);
+    extent_guess(p, e);
+    if (x->state == EXTENT_ABSENT)
+        queue_push(p, e, QUEUE_AHEAD);
 }
 
 void pager_hint(struct pager *p, enum pager_class cls, const uint32_t *extents, size_t n,
@@ -87,8 +86,10 @@ void pager_hint(struct pager *p, enum pager_class cls, const uint32_t *extents, 
         else
             hint_ahead(p, extents[i]);
     }
-    if (cls == PAGER_ROUTED && cancel_ahead)
-        queue_cancel_all(p, QUEUE_AHEAD); /* those of this hint have just left it */
+    if (cls == PAGER_ROUTED && cancel_ahead) { /* those of this hint are no guesses any more */
+        queue_cancel_all(p, QUEUE_AHEAD);
+        guesses_expire(p);
+    }
     readers_wake(p);
     pthread_mutex_unlock(p->lock);
 }

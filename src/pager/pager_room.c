@@ -15,9 +15,9 @@
  * readers) largest extents with userfaultfd (where a thread may fault while it holds pins), so that
  * room for the largest extent remains; in mode NONE nothing but pager_pin waits, and only for sets
  * that fit. (3) A thread sleeping in a fault needs one extent for one instruction. The floor has
- * room for n_touchers extents beside those the readers are READING, and a demanded extent enters
- * the policy at its recent end, so n_touchers later demands can be served before it is evicted:
- * threads do not take each other's extent away in turn.
+ * room for n_touchers extents beside those the readers are READING, and the policy keeps that many
+ * of the latest arrivals out of what it scores, so n_touchers later demands can be served before a
+ * demanded extent is evicted: threads do not take each other's extent away in turn.
  */
 #include "pager/pager_internal.h"
 
@@ -42,8 +42,7 @@ uint64_t room_pin_limit(const struct pager *p)
     return p->budget_bytes > taken ? p->budget_bytes - taken : 0;
 }
 
-/* How many of the policy's most recent extents are left alone; in NONE those in use are pinned. */
-static uint32_t in_hand(const struct pager *p)
+uint32_t room_in_hand(const struct pager *p)
 {
     return p->place == BMOE_PLACE_NONE ? 0 : p->config.n_touchers;
 }
@@ -53,7 +52,7 @@ static bool room_possible(const struct pager *p, enum queue_class q, int64_t nee
     int64_t evictable = (int64_t)p->evictable_bytes;
     if (q == QUEUE_DEMAND)
         return room_free(p) + evictable + (int64_t)p->guarded_bytes >= need;
-    evictable -= (int64_t)(in_hand(p) * p->largest_bytes);
+    evictable -= (int64_t)(room_in_hand(p) * p->largest_bytes);
     if (q == QUEUE_AHEAD)
         evictable -= (int64_t)p->ahead_bytes;
     return room_free(p) + (evictable > 0 ? evictable : 0) >= need;
@@ -61,7 +60,7 @@ static bool room_possible(const struct pager *p, enum queue_class q, int64_t nee
 
 uint32_t room_victim(struct pager *p, enum queue_class q)
 {
-    if (q == QUEUE_DEMAND && p->policy.n <= in_hand(p)) {
+    if (q == QUEUE_DEMAND && p->policy.n <= room_in_hand(p)) {
         uint32_t last = order_last_resident(p);
         if (last != EXTENT_NONE)
             return last;
@@ -110,6 +109,10 @@ static void group_take(struct pager *p, struct reader *r, uint32_t first, uint32
     for (uint32_t e = first; e < first + n; e++) {
         struct extent *x = &p->extents.at[e];
         list_remove(&p->extents, &p->queue[x->queue], e);
+        if (x->queue == QUEUE_AHEAD) {
+            x->flags |= EXTENT_READ_AHEAD;
+            p->count.ahead_reads++;
+        }
         p->count.queue_wait_us += now - x->queued_us;
         p->count.rereads += (x->flags & EXTENT_READ_ONCE) != 0;
         extent_become(p, e, EXTENT_READING);

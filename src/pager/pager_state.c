@@ -100,14 +100,39 @@ void extent_settle(struct pager *p, uint32_t e)
         policy_put(p, e);
 }
 
+/* The policy holds what is guessed apart. */
+static void guess_set(struct pager *p, uint32_t e, bool on)
+{
+    struct extent *x = &p->extents.at[e];
+    bool held = x->flags & EXTENT_IN_POLICY;
+    if (on == !!(x->flags & EXTENT_GUESSED))
+        return;
+    if (held)
+        policy_drop(p, e);
+    x->flags ^= EXTENT_GUESSED;
+    if (held)
+        policy_put(p, e);
+}
+
 void extent_asked(struct pager *p, uint32_t e)
 {
     struct extent *x = &p->extents.at[e];
-    if (!(x->flags & EXTENT_GUESSED))
-        return;
-    if (x->flags & EXTENT_IN_POLICY)
-        p->ahead_bytes -= bytes_of(p, e);
-    x->flags &= (uint8_t)~EXTENT_GUESSED;
+    if (x->flags & EXTENT_READ_AHEAD) {
+        x->flags &= (uint8_t)~EXTENT_READ_AHEAD;
+        p->count.ahead_used++;
+    }
+    guess_set(p, e, false);
+}
+
+void extent_guess(struct pager *p, uint32_t e)
+{
+    guess_set(p, e, true);
+}
+
+void guesses_expire(struct pager *p)
+{
+    while (p->policy.guessed.head != EXTENT_NONE)
+        guess_set(p, p->policy.guessed.head, false);
 }
 
 void extent_guard(struct pager *p, uint32_t e)
@@ -155,7 +180,7 @@ void extent_evicted(struct pager *p, uint32_t e, bool covered)
     if (covered)
         p->covered_bytes -= bytes_of(p, e);
     extent_become(p, e, EXTENT_ABSENT);
-    x->flags &= (uint8_t) ~(EXTENT_ZEROED | EXTENT_GUESSED);
+    x->flags &= (uint8_t) ~(EXTENT_ZEROED | EXTENT_GUESSED | EXTENT_READ_AHEAD);
     /* Wanted again in the meantime, or taken from what is still to be used. */
     if ((x->flags & EXTENT_FAULTED) || x->pins)
         queue_push(p, e, QUEUE_DEMAND);

@@ -4,7 +4,7 @@
  * lists can be tested and replayed alone.
  *
  * An extent is in one list at most (a queue while QUEUED, the policy's while evictable), so one
- * pair of links serves. 48 bytes an extent here and 8 in the order ring.
+ * pair of links serves. 56 bytes an extent here, 8 in the order ring, 4 in the policy's heap.
  */
 #ifndef BMOE_PAGER_PAGER_TABLE_H
 #define BMOE_PAGER_PAGER_TABLE_H
@@ -29,13 +29,16 @@ enum extent_flag {
     EXTENT_READ_ONCE = 1, /* was read before: the next read is a re-read */
     EXTENT_FAULTED = 2,   /* a thread sleeps on it since fault_us */
     EXTENT_ZEROED = 4,    /* its read failed: holds zeros, not data */
-    EXTENT_GUESSED = 8,   /* came or comes by an AHEAD hint and nothing has asked for it since */
+    EXTENT_GUESSED = 8,   /* an AHEAD hint named it, and it was not asked for or given up since */
     EXTENT_IN_POLICY = 16,
-    EXTENT_IN_GUARD = 32
+    EXTENT_IN_GUARD = 32,
+    EXTENT_IN_HEAP = 64,    /* of the policy */
+    EXTENT_READ_AHEAD = 128 /* was read for a guess and not asked for since */
 };
 
 struct extent {
     uint64_t order; /* place among what ROUTED hints announced and is not used yet; 0: none */
+    double score;   /* the policy's: how often it was asked for, lately */
     uint32_t prev, next;
     uint32_t matrix;
     uint32_t frame; /* in mode NONE, while counted: which frame of the matrix's pool */

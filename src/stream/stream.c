@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "graph/routing.h"
 #include "stream/pinned.h"
+#include "stream/predict.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -32,6 +33,7 @@ struct stream {
     uint64_t *words;   /* all bit sets */
     uint32_t *extents; /* scratch: the extents of one site */
     struct pinned_matmul pinned;
+    struct predictor predictor;
     uint32_t ordinal; /* of the next node asked for */
     bool wide;
     bool away;          /* in this graph layer weights are bound to a device */
@@ -85,7 +87,7 @@ int stream_create(struct stream **out, const struct stream_config *config, struc
     struct stream *s = calloc(1, sizeof *s);
     if (s)
         s->config = *config;
-    if (!s || !alloc_sites(s)) {
+    if (!s || !alloc_sites(s) || !predictor_init(&s->predictor, config->map)) {
         stream_destroy(s);
         return error_set(err, BMOE_E_MEMORY, BMOE_SCOPE_SESSION, "no memory for streaming");
     }
@@ -109,6 +111,7 @@ void stream_destroy(struct stream *s)
     free(s->words);
     free(s->extents);
     pinned_matmul_fini(&s->pinned);
+    predictor_fini(&s->predictor);
     free(s);
 }
 
@@ -130,6 +133,7 @@ void stream_graph_begin(struct stream *s, bool away)
     for (uint32_t i = 0; i < graph_map_n_sites(s->config.map); i++)
         s->sites[i].ids = NULL;
     s->counters.graphs++;
+    pager_graph_begins(s->config.pager);
 }
 
 int stream_graph_end(struct stream *s, struct bmoe_error *err)
@@ -201,7 +205,20 @@ static void hint_ahead(struct stream *s, uint32_t site, uint32_t n_routed)
     pager_hint(s->config.pager, PAGER_AHEAD, s->extents, n, false);
 }
 
-static void told_routing(struct stream *s, uint32_t site, const struct ggml_tensor *ids)
+/* Few tokens: what the next site's router says of this site's activations. */
+static void hint_predicted(struct stream *s, uint32_t site, struct ggml_tensor *ids)
+{
+    if (site + 1 >= graph_map_n_sites(s->config.map))
+        return;
+    uint32_t n_expert = graph_map_site(s->config.map, site)->n_expert;
+    struct site *st = &s->sites[site + 1];
+    if (!predict_next(&s->predictor, site + 1, ids, n_expert, st->routed))
+        return;
+    size_t n = site_extents(s, site + 1, st->routed);
+    pager_hint(s->config.pager, PAGER_AHEAD, s->extents, n, false);
+}
+
+static void told_routing(struct stream *s, uint32_t site, struct ggml_tensor *ids)
 {
     const struct graph_site *g = graph_map_site(s->config.map, site);
     struct site *st = &s->sites[site];
@@ -222,6 +239,8 @@ static void told_routing(struct stream *s, uint32_t site, const struct ggml_tens
     pager_hint(s->config.pager, PAGER_ROUTED, s->extents, n, true);
     if (s->wide)
         hint_ahead(s, site, r.n_routed);
+    else
+        hint_predicted(s, site, ids);
 }
 
 static bool missed(struct stream *s, const struct ggml_tensor *node)

@@ -1,4 +1,4 @@
-/* The pager's data structures alone: lists, the table, the order ring, the LRU policy. */
+/* The pager's data structures alone: lists, the table, the order ring, the policies. */
 #include "pager/pager_policy.h"
 #include "pager/pager_table.h"
 #include "pager_rig.h"
@@ -62,7 +62,7 @@ static void lru_gives_the_oldest(void **state)
     struct policy p;
     (void)state;
     assert_true(extent_table_grow(&t, 4, 0));
-    policy_init(&p, &policy_lru, &t);
+    policy_init(&p, &policy_lru, &t, 0);
     assert_int_equal(p.ops->victim(&p), EXTENT_NONE);
     for (uint32_t e = 0; e < 4; e++) {
         p.ops->insert(&p, e);
@@ -78,6 +78,103 @@ static void lru_gives_the_oldest(void **state)
     free(t.at);
 }
 
+static void hold(struct policy *p, uint32_t e)
+{
+    p->ops->insert(p, e);
+    p->table->at[e].flags |= EXTENT_IN_POLICY;
+}
+
+static void let_go(struct policy *p, uint32_t e)
+{
+    p->ops->remove(p, e);
+    p->table->at[e].flags &= (uint8_t)~EXTENT_IN_POLICY;
+}
+
+/* The rarest goes first, equals by age, arrivals that are kept after the scored ones, guesses last.
+ */
+static void popular_gives_the_rarest(void **state)
+{
+    struct extent_table t = {0};
+    struct policy p;
+    (void)state;
+    assert_true(extent_table_grow(&t, 8, 0));
+    policy_init(&p, &policy_popular, &t, 2);
+    assert_true(policy_reserve(&p));
+    assert_int_equal(p.ops->victim(&p), EXTENT_NONE);
+    for (uint32_t e = 0; e < 6; e++)
+        for (uint32_t k = 0; k < (e == 1 ? 3 : e == 0 ? 2 : 1); k++)
+            p.ops->touch(&p, e);
+    t.at[2].flags |= EXTENT_GUESSED;
+    for (uint32_t e = 0; e < 6; e++)
+        hold(&p, e);
+    static const uint32_t want[] = {3, 0, 1, 4, 5, 2}; /* 4 and 5 are the two latest */
+    for (int i = 0; i < 6; i++) {
+        assert_int_equal(p.ops->victim(&p), want[i]);
+        let_go(&p, want[i]);
+    }
+    assert_int_equal(p.ops->victim(&p), EXTENT_NONE);
+    assert_int_equal(p.n, 0);
+    policy_fini(&p);
+    free(t.at);
+}
+
+/* What was asked for often long ago yields to what is asked for now, also past the rescaling. */
+static void popular_forgets_slowly(void **state)
+{
+    struct extent_table t = {0};
+    struct policy p;
+    (void)state;
+    assert_true(extent_table_grow(&t, 3, 0));
+    policy_init(&p, &policy_popular, &t, 0);
+    assert_true(policy_reserve(&p));
+    for (int i = 0; i < 8; i++)
+        p.ops->touch(&p, 0);
+    p.ops->touch(&p, 1);
+    for (uint32_t e = 0; e < 3; e++)
+        hold(&p, e);
+    assert_int_equal(p.ops->victim(&p), 2);
+    let_go(&p, 2);
+    assert_int_equal(p.ops->victim(&p), 1);
+    for (int graph = 0; graph < 200000; graph++)
+        p.ops->age(&p);
+    p.ops->touch(&p, 1);
+    assert_int_equal(p.ops->victim(&p), 0);
+    policy_fini(&p);
+    free(t.at);
+}
+
+/* The heap against a search of all, over random inserts, removals and touches. */
+static void popular_heap_holds(void **state)
+{
+    enum { N = 60 };
+    struct extent_table t = {0};
+    struct policy p;
+    uint32_t x = 12345;
+    (void)state;
+    assert_true(extent_table_grow(&t, N, 0));
+    policy_init(&p, &policy_popular, &t, 0);
+    assert_true(policy_reserve(&p));
+    for (int i = 0; i < 20000; i++) {
+        x = x * 1664525 + 1013904223;
+        uint32_t e = (x >> 8) % N;
+        bool held = t.at[e].flags & EXTENT_IN_POLICY;
+        if (x >> 30 == 0 && held)
+            let_go(&p, e);
+        else if (x >> 30 == 1 && !held)
+            hold(&p, e);
+        else
+            p.ops->touch(&p, e);
+        double least = 1e300;
+        for (uint32_t k = 0; k < N; k++)
+            if ((t.at[k].flags & EXTENT_IN_POLICY) && t.at[k].score < least)
+                least = t.at[k].score;
+        uint32_t victim = p.ops->victim(&p);
+        assert_true(victim == EXTENT_NONE ? least == 1e300 : t.at[victim].score == least);
+    }
+    policy_fini(&p);
+    free(t.at);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -85,6 +182,9 @@ int main(void)
         cmocka_unit_test(the_table_grows_and_refuses),
         cmocka_unit_test(the_ring_keeps_numbers_when_it_grows),
         cmocka_unit_test(lru_gives_the_oldest),
+        cmocka_unit_test(popular_gives_the_rarest),
+        cmocka_unit_test(popular_forgets_slowly),
+        cmocka_unit_test(popular_heap_holds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

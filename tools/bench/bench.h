@@ -25,6 +25,8 @@ struct bench_options {
 /* What the pager's threads and waits took, in seconds; the readers' share is the sum over them. */
 struct bench_spent {
     double read, carry, place, evict, wait;
+    double cpu;           /* of the whole process */
+    uint64_t ahead, used; /* experts' matrices read for a guess, and of them used */
 };
 
 /* Seconds by repetition. */

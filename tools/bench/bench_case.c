@@ -6,14 +6,23 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 struct watch {
     struct pager *pager;
     struct pager_read_record *prefill; /* taken when the prompt's logits are there */
     size_t n_prefill;
     struct pager_counters start, filled; /* when the request began, and when the prompt was done */
+    double cpu_start, cpu_filled;
     uint64_t hash;
 };
+
+static double cpu_seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
 
 void bench_tokens(int32_t *out, unsigned n, uint32_t n_vocab)
 {
@@ -50,6 +59,7 @@ static void on_logits(void *user, const float *logits, uint32_t n_vocab, bool pr
     if (prompt) {
         w->n_prefill = pager_trace_take(w->pager, &w->prefill);
         pager_counters_read(w->pager, &w->filled);
+        w->cpu_filled = cpu_seconds();
     }
 }
 
@@ -89,13 +99,18 @@ static int run(struct bench_case *c, unsigned n, unsigned n_predict, struct watc
     w->pager = session_pager(c->session);
     pager_drop_all(w->pager);
     pager_counters_read(w->pager, &w->start);
+    w->cpu_start = cpu_seconds();
     pager_trace_reads(w->pager, true);
     return bmoe_session_generate(c->session, &g, r, err);
 }
 
-static struct bench_spent spent(const struct pager_counters *a, const struct pager_counters *b)
+static struct bench_spent spent(const struct pager_counters *a, const struct pager_counters *b,
+                                double cpu)
 {
     return (struct bench_spent){
+        .cpu = cpu,
+        .ahead = b->ahead_reads - a->ahead_reads,
+        .used = b->ahead_used - a->ahead_used,
         .read = (double)(b->read_us - a->read_us) / 1e6,
         .carry = (double)(b->carry_us - a->carry_us) / 1e6,
         .place = (double)(b->place_us - a->place_us) / 1e6,
@@ -114,7 +129,7 @@ int bench_case_run(struct bench_case *c, const struct bench_options *o, unsigned
     if (rc < 0)
         return rc;
     c->times.wall[PHASE_PREFILL_512][rep] = r.prefill_s;
-    c->times.spent[PHASE_PREFILL_512] = spent(&w.start, &w.filled);
+    c->times.spent[PHASE_PREFILL_512] = spent(&w.start, &w.filled, w.cpu_filled - w.cpu_start);
     free((void *)(pager_trace_take(w.pager, &rest) ? rest : NULL));
     rc = replay(c, PHASE_PREFILL_512, rep, w.prefill, w.n_prefill, err);
     if (rc == BMOE_OK)
@@ -125,9 +140,10 @@ int bench_case_run(struct bench_case *c, const struct bench_options *o, unsigned
     c->times.wall[PHASE_DECODE][rep] = r.decode_s;
     c->times.logits = w.hash;
     struct pager_counters end;
+    double cpu_end = cpu_seconds();
     pager_counters_read(w.pager, &end);
-    c->times.spent[PHASE_PREFILL_256] = spent(&w.start, &w.filled);
-    c->times.spent[PHASE_DECODE] = spent(&w.filled, &end);
+    c->times.spent[PHASE_PREFILL_256] = spent(&w.start, &w.filled, w.cpu_filled - w.cpu_start);
+    c->times.spent[PHASE_DECODE] = spent(&w.filled, &end, cpu_end - w.cpu_filled);
     rest = NULL;
     size_t n_rest = pager_trace_take(w.pager, &rest);
     pager_trace_reads(w.pager, false);

@@ -62,15 +62,18 @@ static void row(const struct bench_case *c, const struct bench_case *compute, un
 
 static void explain(const struct bench_case *cases, unsigned n)
 {
-    printf("\nWhere a streamed run's time goes, seconds: the readers' (summed over them) and the "
-           "graph's "
-           "waits (summed over its threads).\n| case, phase | read | carry | place | evict | wait "
-           "|\n|---|---:|---:|---:|---:|---:|\n");
+    printf(
+        "\nWhere the time of the last repetition went, seconds: the readers' (summed over them), "
+        "the graph's\nwaits, the process's CPU; matrices of experts read for a guess, and of "
+        "these used.\n"
+        "| case, phase | read | carry | place | evict | wait | CPU | guessed | used |\n"
+        "|---|---:|---:|---:|---:|---:|---:|---:|---:|\n");
     for (unsigned i = 0; i < n; i++)
-        for (int p = 0; cases[i].streamed && p < BENCH_N_PHASES; p++) {
+        for (int p = 0; p < BENCH_N_PHASES; p++) {
             const struct bench_spent *s = &cases[i].times.spent[p];
-            printf("| %s, %s | %.2f | %.2f | %.2f | %.2f | %.2f |\n", cases[i].name, phase_names[p],
-                   s->read, s->carry, s->place, s->evict, s->wait);
+            printf("| %s, %s | %.2f | %.2f | %.2f | %.2f | %.2f | %.2f | %llu | %llu |\n",
+                   cases[i].name, phase_names[p], s->read, s->carry, s->place, s->evict, s->wait,
+                   s->cpu, (unsigned long long)s->ahead, (unsigned long long)s->used);
         }
 }
 

@@ -1,0 +1,28 @@
+/*
+ * Which experts the next layer will want while this one is computed: its router applied to the
+ * activations that this layer was routed by. The residual stream changes little from one layer to
+ * the next, so most of the choice is the same. A hint: what is wrong costs a read, never a bit.
+ *
+ * Threads: the one that runs the graph.
+ */
+#ifndef BMOE_STREAM_PREDICT_H
+#define BMOE_STREAM_PREDICT_H
+
+#include "stream/weights.h"
+
+struct predictor {
+    const struct graph_map *map;
+    float *scores; /* n_expert of them, the most of any site */
+};
+
+/* False: no memory. */
+bool predictor_init(struct predictor *p, const struct graph_map *map);
+void predictor_fini(struct predictor *p);
+
+/* Sets in `set` (cleared first) the experts that site `next` will probably want, given the routing
+ * tensor `ids` of the site before it, just computed. False when that cannot be told: a router that
+ * was not found, of another type or shape, or activations that are not in host memory. */
+bool predict_next(struct predictor *p, uint32_t next, struct ggml_tensor *ids, uint32_t n_expert,
+                  uint64_t *set);
+
+#endif
