@@ -25,6 +25,8 @@
     X(misses, SUM, COUNT, cache_misses, WHOLE, "experts that were not")                            \
     X(evictions, SUM, COUNT, evictions, WHOLE, "experts dropped for the budget")                   \
     X(rereads, SUM, COUNT, rereads, WHOLE, "experts read that had been there before")              \
+    X(ahead_reads, SUM, COUNT, ahead_reads, WHOLE, "experts read for a guess of the next layer's") \
+    X(ahead_used, SUM, COUNT, ahead_used, WHOLE, "of these, used before they were dropped")        \
     X(faults, SUM, COUNT, faults, WHOLE, "touches of absent experts, answered by a read")          \
     X(fault_wait_us, SUM, US, fault_wait_s, SPLIT,                                                 \
       "time compute threads slept in such touches, summed over threads")                           \

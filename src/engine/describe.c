@@ -70,6 +70,8 @@ static void pager_stats(const struct bmoe_session *s, struct bmoe_stats *t)
     t->retries = (int64_t)c.retries;
     t->failed_reads = (int64_t)c.failed_reads;
     t->fallbacks = (int64_t)c.move_fallbacks;
+    t->ahead_reads = (int64_t)c.ahead_reads;
+    t->ahead_used = (int64_t)c.ahead_used;
     t->lost_pages = (int64_t)c.lost_pages;
     t->mapping_faults = (int64_t)c.mapping_faults;
     t->resident_bytes = (int64_t)c.resident_bytes;
