@@ -334,9 +334,9 @@ static void settle(struct arena *a, uint32_t site, const uint64_t *set, uint32_t
 {
     const struct layers *l = a->config.layers;
     struct fill *f = &a->fills[site];
-    uint32_t n = count_bits(set, f->n_words), unused = 0;
+    uint32_t n = count_bits(set, f->n_words), unused = 0, demand = 0;
     for (uint32_t w = 0; w < f->n_words; w++) {
-        a->count.demand += (uint64_t)__builtin_popcountll(set[w] & ~f->taken[w]);
+        demand += (uint32_t)__builtin_popcountll(set[w] & ~f->taken[w]);
         unused += (uint32_t)__builtin_popcountll(f->taken[w] & ~set[w]);
         f->urgent[w] = a->config.hooks.skip_demand ? 0 : set[w];
         f->want[w] &= set[w];
@@ -344,6 +344,7 @@ static void settle(struct arena *a, uint32_t site, const uint64_t *set, uint32_t
     }
     f->any_before = f->told = true;
     a->count.routed += a->config.routed ? n : 0;
+    a->count.demand += a->config.routed ? demand : 0;
     a->count.unused_bytes += unused * l->sites[site].expert_bytes;
     bool whole = n > a->config.whole_part * l->sites[site].n_expert;
     uint32_t next = layer + 1;

@@ -86,7 +86,7 @@ static void device_stats(const struct bmoe_session *s, struct bmoe_stats *t)
     struct prefill_counters c = s->device_before;
     if (s->prefill)
         prefill_counters(s->prefill, &c);
-    if (!s->device_name && !s->device.device)
+    if (!s->device_name && !s->hooks.device)
         return;
     t->dev_tokens = s->device_tokens;
     t->dev_nodes = (int64_t)c.nodes;

@@ -129,6 +129,11 @@ void gate_case_options(const struct gate_case *c, bool streamed, struct bmoe_opt
     o->buffered = c->buffered;
     o->load_all = c->load_all;
     o->place = c->place;
+    o->prefill_ubatch = c->prefill_ubatch;
+    o->prefill_loaders = c->n_loaders;
+    o->prefill_whole = c->prefill_whole;
+    o->prefill_routed_full = c->prefill_full;
+    o->prefill_dense = c->prefill_dense;
     /* The engine takes no more than is useful. */
     o->cache_bytes = c->budget_bytes ? c->budget_bytes : BMOE_CACHE_AUTO - 1;
 }

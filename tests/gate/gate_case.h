@@ -29,6 +29,12 @@ struct gate_case {
     enum bmoe_place place;
     uint32_t n_readers;
 
+    /* With a prefill device; zero: the defaults. */
+    uint32_t prefill_ubatch, n_loaders;
+    bool prefill_whole;
+    float prefill_full;
+    enum bmoe_prefill_dense prefill_dense;
+
     uint64_t budget_bytes; /* made of `budget` once the model's sizes are known; 0: all */
 
     bool stock; /* compare with a stock libllama run too */

@@ -1,25 +1,27 @@
 /*
- * Prefill on a device with the CPU's own kernels: gate_device MODEL [REQUESTS]. Placement is the
- * only difference to an all-CPU run under the same run key, so every logit row, the perplexity and
- * what is generated must be the same bytes. Counters prove that the device did the work.
+ * Prefill on a device with the CPU's own kernels: gate_device MODEL [quick|widths]. Placement is
+ * the only difference to an all-CPU run under the same run key, so every logit row and the
+ * perplexity must be the same bytes, whatever the arena does. Counters prove that the device did
+ * the work, and the arena's waits are taken away one by one to see that they are what makes it
+ * right.
  */
 #include "gate_live.h"
 #include "gate_text.h"
 #include "loopback.h"
 
-#include "device/prefill.h"
-
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
 
-enum { UBATCH = 64, N_PROMPTS = 4 };
+enum { UBATCH = 64, MIN_TOKENS = 32, N_PROMPTS = 4, SLOW_US = 20000 };
 
 static const char *model;
 static ggml_backend_dev_t device;
+static int n_prompts = N_PROMPTS;
 
 static void make_case(struct gate_case *c, enum gate_budget budget)
 {
@@ -27,6 +29,7 @@ static void make_case(struct gate_case *c, enum gate_budget budget)
     c->model = model;
     c->budget = budget;
     c->n_ubatch = UBATCH;
+    c->prefill_dense = BMOE_PREFILL_DENSE_SLOTS;
 }
 
 static struct bmoe_stats stats_of(struct bmoe_session *s)
@@ -39,7 +42,7 @@ static struct bmoe_stats stats_of(struct bmoe_session *s)
 static double perplexity(struct bmoe_session *s, uint32_t chunk)
 {
     struct bmoe_perplexity p = {
-        .size = sizeof p, .text = gate_text(400), .text_bytes = 400, .chunk = chunk};
+        .size = sizeof p, .text = gate_text(250), .text_bytes = 250, .chunk = chunk};
     struct bmoe_perplexity_result r = {.size = sizeof r};
     struct bmoe_error err;
     if (bmoe_session_perplexity(s, &p, &r, &err) < 0)
@@ -47,22 +50,21 @@ static double perplexity(struct bmoe_session *s, uint32_t chunk)
     return r.ppl;
 }
 
-/* What an all-CPU session answers: prompts of several lengths one after another, then perplexity.
- */
-struct right {
+/* What an all-CPU session answers: prompts one after another, the first one again, perplexities. */
+struct answers {
     struct gate_live live[N_PROMPTS];
     double ppl, ppl_chunk;
 };
 
-static struct right right;
+static struct answers right;
 
-static void set_prompts(struct right *r)
+static void set_prompts(struct answers *r)
 {
-    static const uint32_t bytes[N_PROMPTS] = {260, 180, 260, 100};
-    *r = (struct right){0};
+    static const uint32_t bytes[N_PROMPTS] = {180, 120, 180, 100};
+    *r = (struct answers){0};
     for (int i = 0; i < N_PROMPTS; i++)
         r->live[i] =
-            (struct gate_live){.from = i == 1 ? 1000 : 0, .prompt_bytes = bytes[i], .n_predict = 5};
+            (struct gate_live){.from = i == 1 ? 1000 : 0, .prompt_bytes = bytes[i], .n_predict = 3};
 }
 
 static int make_right(void **state)
@@ -72,7 +74,7 @@ static int make_right(void **state)
     set_prompts(&right);
     make_case(&c, GATE_BUDGET_ALL);
     struct bmoe_session *s = gate_live_open(&c, false, NULL);
-    for (int i = 0; i < N_PROMPTS; i++)
+    for (int i = 0; i < n_prompts; i++)
         gate_live_succeed(s, &right.live[i]);
     right.ppl = perplexity(s, 0);
     right.ppl_chunk = perplexity(s, 100);
@@ -88,14 +90,26 @@ static int drop_right(void **state)
     return 0;
 }
 
+static void print_stats(const struct bmoe_stats *t)
+{
+    printf(
+        "  device: %lld tokens, %lld nodes, %lld splits; read %lld, from memory %lld, dense %lld, "
+        "unused %lld; routed %lld, demand %lld; waited %lld us; %lld bytes\n",
+        (long long)t->dev_tokens, (long long)t->dev_nodes, (long long)t->dev_splits,
+        (long long)t->dev_read_bytes, (long long)t->dev_host_bytes, (long long)t->dev_dense_bytes,
+        (long long)t->dev_unused_bytes, (long long)t->dev_routed, (long long)t->dev_demand,
+        (long long)t->dev_stall_us, (long long)t->dev_bytes);
+}
+
 /* The same requests with a device; answers what it did. */
 static struct bmoe_stats run_there(const struct gate_case *c, bool streamed,
-                                   const struct session_hooks *hooks)
+                                   struct session_hooks *hooks)
 {
-    struct right r;
+    struct answers r;
     set_prompts(&r);
+    hooks->device = device;
     struct bmoe_session *s = gate_live_open(c, streamed, hooks);
-    for (int i = 0; i < N_PROMPTS; i++) {
+    for (int i = 0; i < n_prompts; i++) {
         gate_live_succeed(s, &r.live[i]);
         gate_live_same(&right.live[i], &r.live[i]);
         gate_live_fini(&r.live[i]);
@@ -105,51 +119,186 @@ static struct bmoe_stats run_there(const struct gate_case *c, bool streamed,
     assert_memory_equal(&ppl_chunk, &right.ppl_chunk, sizeof ppl_chunk);
     struct bmoe_stats stats = stats_of(s);
     bmoe_session_close(s);
-    printf(
-        "  device tokens %lld nodes %lld splits %lld cpu matmuls %lld, read %lld host %lld dense "
-        "%lld unused %lld, routed %lld demand %lld, stall %lld us, %lld bytes\n",
-        (long long)stats.dev_tokens, (long long)stats.dev_nodes, (long long)stats.dev_splits,
-        (long long)stats.dev_cpu_matmuls, (long long)stats.dev_read_bytes,
-        (long long)stats.dev_host_bytes, (long long)stats.dev_dense_bytes,
-        (long long)stats.dev_unused_bytes, (long long)stats.dev_routed, (long long)stats.dev_demand,
-        (long long)stats.dev_stall_us, (long long)stats.dev_bytes);
+    print_stats(&stats);
     assert_true(stats.dev_tokens > 0);
     assert_true(stats.dev_nodes > 0);
     assert_int_equal(stats.dev_cpu_matmuls, 0);
+    assert_true(stats.dev_bytes > 0);
     return stats;
 }
 
-static void resident_model_on_the_device(void **state)
+static void from_memory(void **state)
 {
     (void)state;
     struct gate_case c;
-    struct session_hooks hooks = {.device = device};
+    struct session_hooks hooks = {0};
     make_case(&c, GATE_BUDGET_ALL);
+    c.prefill_dense = BMOE_PREFILL_DENSE_RESIDENT;
     struct bmoe_stats stats = run_there(&c, false, &hooks);
     assert_int_equal(stats.dev_read_bytes, 0);
 }
 
-static void streamed_model_on_the_device(void **state)
+static void from_disk(void **state)
 {
     (void)state;
     struct gate_case c;
-    struct session_hooks hooks = {.device = device};
-    make_case(&c, GATE_BUDGET_EIGHTH);
+    struct session_hooks hooks = {0};
+    make_case(&c, GATE_BUDGET_FLOOR);
     struct bmoe_stats stats = run_there(&c, true, &hooks);
     assert_true(stats.dev_read_bytes > 0);
 }
 
+/* Waits without userfaultfd, from three slots, with what is resident lent for copies. */
+static void from_frames_in_three_slots(void **state)
+{
+    (void)state;
+    struct gate_case c;
+    struct session_hooks hooks = {.device_slots = 3};
+    make_case(&c, GATE_BUDGET_HALF);
+    c.place = BMOE_PLACE_NONE;
+    struct bmoe_stats stats = run_there(&c, true, &hooks);
+    assert_int_equal(stats.dev_slots, 3);
+    if (stats.dev_routed > 0)
+        assert_true(stats.dev_host_bytes > 0);
+}
+
+/* One loader that begins each layer late: only the waits keep it right. Routed reads bring less
+ * than whole layers, though none is read whole for being routed to nearly all of. */
+static void routed_and_whole_by_one_slow_loader(void **state)
+{
+    (void)state;
+    struct gate_case c;
+    struct session_hooks hooks = {.arena = {.delay_us = SLOW_US}};
+    make_case(&c, GATE_BUDGET_FLOOR);
+    c.n_loaders = 1;
+    c.prefill_full = 1;
+    struct bmoe_stats routed = run_there(&c, true, &hooks);
+    c.prefill_whole = true;
+    struct bmoe_stats whole = run_there(&c, true, &hooks);
+    assert_true(routed.dev_stall_us > 0 && whole.dev_stall_us > 0);
+    if (routed.dev_routed == 0)
+        return; /* no experts */
+    assert_true(routed.dev_demand > 0 && routed.dev_demand < routed.dev_routed);
+    assert_true(routed.dev_read_bytes + routed.dev_host_bytes <
+                whole.dev_read_bytes + whole.dev_host_bytes);
+}
+
+/* With a part of the arena's care taken away, something must differ. */
+static void expect_wrong(struct arena_hooks arena)
+{
+    struct gate_case c;
+    struct session_hooks hooks = {.device = device, .arena = arena};
+    struct gate_live live = {.prompt_bytes = 180, .n_predict = 3};
+    char said[256];
+    make_case(&c, GATE_BUDGET_FLOOR);
+    c.n_loaders = 1;
+    c.prefill_full = 1;
+    struct bmoe_session *s = gate_live_open(&c, true, &hooks);
+    bool same = gate_live_run(s, &live) == BMOE_OK &&
+                gate_rows_equal(&right.live[0].rows, &live.rows, said, sizeof said);
+    double ppl = same ? perplexity(s, 0) : 0;
+    bmoe_session_close(s);
+    gate_live_fini(&live);
+    assert_false(same && memcmp(&ppl, &right.ppl, sizeof ppl) == 0);
+}
+
+static void the_waits_are_what_makes_it_right(void **state)
+{
+    (void)state;
+    expect_wrong((struct arena_hooks){.skip_demand = true});
+    expect_wrong((struct arena_hooks){.skip_expert_wait = true, .delay_us = SLOW_US});
+    expect_wrong((struct arena_hooks){.skip_dense_wait = true, .delay_us = SLOW_US});
+}
+
+static void a_missed_routing_is_slow_not_wrong(void **state)
+{
+    (void)state;
+    struct gate_case c;
+    struct session_hooks hooks = {.hide_routing = true, .device = device};
+    struct gate_live live = {.prompt_bytes = 180, .n_predict = 3};
+    make_case(&c, GATE_BUDGET_EIGHTH);
+    c.place = BMOE_PLACE_COPY; /* where a fault serves decode */
+    struct bmoe_session *s = gate_live_open(&c, true, &hooks);
+    gate_live_succeed(s, &live);
+    gate_live_same(&right.live[0], &live);
+    struct bmoe_stats stats = stats_of(s);
+    assert_true(stats.dev_tokens > 0);
+    bmoe_session_close(s);
+    gate_live_fini(&live);
+}
+
+/* Prompt tokens that the device should have computed of n. */
+static int64_t there(uint32_t n, uint32_t ubatch)
+{
+    uint32_t tail = n % ubatch;
+    return n - (tail < MIN_TOKENS ? tail : 0);
+}
+
+/* Each width twice, one after the other, on the device and then on the CPU. */
+static void widths_of(uint32_t ubatch)
+{
+    const uint32_t widths[] = {31, 32, 33, ubatch - 1, ubatch, ubatch + 1, 2 * ubatch + 17};
+    enum { N_WIDTHS = sizeof widths / sizeof widths[0] };
+    struct gate_case c;
+    struct session_hooks hooks = {.device = device};
+    struct gate_live cpu[2 * N_WIDTHS] = {{0}};
+    make_case(&c, GATE_BUDGET_EIGHTH);
+    c.n_ubatch = ubatch;
+    c.n_ctx = 2 * ubatch + 64;
+    struct bmoe_session *s = gate_live_open(&c, false, NULL);
+    for (int i = 0; i < 2 * N_WIDTHS; i++) {
+        cpu[i] = (struct gate_live){.prompt_bytes = widths[i / 2], .n_predict = 2};
+        gate_live_succeed(s, &cpu[i]);
+    }
+    bmoe_session_close(s);
+    s = gate_live_open(&c, true, &hooks);
+    for (int i = 0; i < 2 * N_WIDTHS; i++) {
+        struct gate_live live = {.prompt_bytes = widths[i / 2], .n_predict = 2};
+        int64_t before = stats_of(s).dev_tokens;
+        gate_live_succeed(s, &live);
+        gate_live_same(&cpu[i], &live);
+        assert_int_equal(stats_of(s).dev_tokens - before, there(live.result.n_prompt, ubatch));
+        gate_live_fini(&live);
+        gate_live_fini(&cpu[i]);
+    }
+    bmoe_session_close(s);
+}
+
+static void every_width(void **state)
+{
+    (void)state;
+    widths_of(64);
+}
+
+static void every_width_of_512(void **state)
+{
+    (void)state;
+    widths_of(512);
+}
+
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(resident_model_on_the_device),
-        cmocka_unit_test(streamed_model_on_the_device),
+    const struct CMUnitTest all[] = {
+        cmocka_unit_test(from_memory),
+        cmocka_unit_test(from_disk),
+        cmocka_unit_test(from_frames_in_three_slots),
+        cmocka_unit_test(routed_and_whole_by_one_slow_loader),
+        cmocka_unit_test(the_waits_are_what_makes_it_right),
+        cmocka_unit_test(a_missed_routing_is_slow_not_wrong),
+        cmocka_unit_test(every_width),
     };
+    const struct CMUnitTest quick[] = {cmocka_unit_test(from_disk)};
+    const struct CMUnitTest wide[] = {cmocka_unit_test(every_width_of_512)};
     if (argc < 2)
         return 2;
     model = argv[1];
     device = loopback_device(2);
     if (!device)
         return 77;
-    return cmocka_run_group_tests(tests, make_right, drop_right);
+    if (argc > 2 && strcmp(argv[2], "widths") == 0)
+        return cmocka_run_group_tests(wide, NULL, NULL);
+    if (argc > 2)
+        n_prompts = 2;
+    return argc > 2 ? cmocka_run_group_tests(quick, make_right, drop_right)
+                    : cmocka_run_group_tests(all, make_right, drop_right);
 }

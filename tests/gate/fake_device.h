@@ -1,0 +1,38 @@
+/*
+ * A ggml device of the tests, on the backend interface of npu/abi: memory of its own (which nobody
+ * else may touch directly) and the CPU backend's kernels, so that its results are the CPU's bits;
+ * and every fault a device may have. The one device is shared by the process; faults are set and
+ * cleared between requests.
+ */
+#ifndef GATE_FAKE_DEVICE_H
+#define GATE_FAKE_DEVICE_H
+
+#include <ggml-backend.h>
+
+struct fake_faults {
+    bool no_open;               /* no backend can be made */
+    enum ggml_type refuse_type; /* matmuls with such a matrix; GGML_TYPE_COUNT: none */
+    enum ggml_op refuse_op;     /* GGML_OP_NONE: none */
+    bool poison;                /* the last node of a graph becomes infinite */
+    int fail_after;             /* graphs until each fails; negative: never */
+    size_t memory_bytes;        /* it has; 0: 64 GiB */
+    bool host_buffer;           /* has a host buffer type */
+    uint64_t delay_us;          /* more for each graph */
+};
+
+struct fake_counts {
+    unsigned opened; /* backends made */
+    unsigned graphs; /* computed */
+};
+
+extern struct fake_faults fake_faults;
+extern struct fake_counts fake_counts;
+
+/* Wants the CPU backend loaded. */
+ggml_backend_dev_t fake_device(unsigned n_threads);
+/* Bytes that its buffers of the host type take now. */
+size_t fake_device_host_bytes(void);
+/* None of the faults. */
+void fake_device_heal(void);
+
+#endif

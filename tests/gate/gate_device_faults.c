@@ -1,0 +1,339 @@
+/*
+ * What a device may refuse or do wrong: gate_device_faults MODEL. Whatever it is, the answer is the
+ * CPU's bits (the fake device has the CPU's kernels) or, where a weight is carried in another type,
+ * a finite one; exactly one line says what fell back; decode after it is untouched.
+ */
+#include "fake_device.h"
+#include "gate_live.h"
+#include "gate_text.h"
+
+#include "device/backends_dir.h"
+#include "engine/session.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { UBATCH = 64 };
+
+static const char *model;
+static ggml_backend_dev_t device;
+static struct gate_live right = {.prompt_bytes = 180, .n_predict = 4};
+
+static struct {
+    unsigned n_warnings;
+    char last[512];
+} said;
+
+static void on_log(void *user, enum bmoe_log_level level, const char *line)
+{
+    (void)user;
+    if (level != BMOE_LOG_WARN)
+        return;
+    said.n_warnings++;
+    snprintf(said.last, sizeof said.last, "%s", line);
+}
+
+static struct bmoe_session *open_hooked(struct session_hooks hooks, bool streamed)
+{
+    struct gate_case c;
+    struct bmoe_options o;
+    struct bmoe_error err;
+    struct bmoe_session *s = NULL;
+    gate_case_init(&c);
+    c.model = model;
+    c.n_ubatch = UBATCH;
+    gate_case_options(&c, streamed, &o);
+    if (streamed)
+        o.cache_bytes = 24 << 20;
+    o.log = on_log;
+    hooks.device = device;
+    said.n_warnings = 0;
+    said.last[0] = '\0';
+    if (session_open_hooked(&s, &o, &hooks, &err) < 0)
+        fail_msg("open: %s", err.text);
+    return s;
+}
+
+static struct bmoe_session *open_there(bool streamed)
+{
+    return open_hooked((struct session_hooks){0}, streamed);
+}
+
+static struct bmoe_stats stats_of(struct bmoe_session *s)
+{
+    struct bmoe_stats stats = {.size = sizeof stats};
+    bmoe_session_stats(s, &stats);
+    return stats;
+}
+
+static void answers_right(struct bmoe_session *s)
+{
+    struct gate_live live = {.prompt_bytes = right.prompt_bytes, .n_predict = right.n_predict};
+    gate_live_succeed(s, &live);
+    gate_live_same(&right, &live);
+    gate_live_fini(&live);
+}
+
+static void heal_and_close(struct bmoe_session *s)
+{
+    fake_device_heal();
+    bmoe_session_close(s);
+}
+
+static int make_right(void **state)
+{
+    struct gate_case c;
+    (void)state;
+    gate_case_init(&c);
+    c.model = model;
+    c.n_ubatch = UBATCH;
+    gate_live_reference(&c, &right);
+    return 0;
+}
+
+static int drop_right(void **state)
+{
+    (void)state;
+    gate_live_fini(&right);
+    return 0;
+}
+
+static void without_a_fault_it_is_right(void **state)
+{
+    (void)state;
+    for (int streamed = 0; streamed < 2; streamed++) {
+        unsigned graphs = fake_counts.graphs;
+        struct bmoe_session *s = open_there(streamed);
+        answers_right(s);
+        answers_right(s);
+        assert_int_equal(said.n_warnings, 0);
+        assert_true(stats_of(s).dev_tokens > 0);
+        assert_true(fake_counts.graphs > graphs);
+        assert_int_equal(stats_of(s).dev_cpu_matmuls, 0);
+        bmoe_session_close(s);
+    }
+}
+
+/* All on the CPU from the start, with one line that has this in it. */
+static void stays_on_the_cpu(const char *line)
+{
+    struct bmoe_session *s = open_there(true);
+    assert_int_equal(said.n_warnings, 1);
+    assert_non_null(strstr(said.last, line));
+    assert_non_null(strstr(said.last, "all is computed on the CPU"));
+    answers_right(s);
+    struct bmoe_stats stats = stats_of(s);
+    assert_int_equal(stats.dev_tokens, 0);
+    assert_int_equal(stats.dev_nodes, 0);
+    heal_and_close(s);
+}
+
+static void one_that_does_not_open(void **state)
+{
+    (void)state;
+    fake_faults.no_open = true;
+    stays_on_the_cpu("does not open");
+}
+
+static void one_that_refuses_the_experts(void **state)
+{
+    (void)state;
+    struct bmoe_session *s = open_there(true);
+    const struct graph_site *site = graph_map_site(s->map, 0);
+    fake_faults.refuse_type = graph_map_weight(s->map, site->matrices[0])->tensor->type;
+    bmoe_session_close(s);
+    stays_on_the_cpu("does not multiply experts of type");
+}
+
+static void one_with_little_memory(void **state)
+{
+    (void)state;
+    fake_faults.memory_bytes = 1 << 20;
+    stays_on_the_cpu("MiB free");
+}
+
+/* A request that meets the fault is answered by the CPU, and so are later ones. */
+static void gives_up_in_the_middle(struct bmoe_session *s, const char *line)
+{
+    answers_right(s);
+    assert_int_equal(said.n_warnings, 1);
+    assert_non_null(strstr(said.last, line));
+    assert_non_null(strstr(said.last, "again on the CPU"));
+    fake_device_heal();
+    int64_t tokens = stats_of(s).dev_tokens, graphs = fake_counts.graphs;
+    answers_right(s);
+    assert_int_equal(stats_of(s).dev_tokens, tokens);
+    assert_int_equal(fake_counts.graphs, graphs);
+    bmoe_session_close(s);
+}
+
+static void one_that_computes_infinities(void **state)
+{
+    (void)state;
+    struct bmoe_session *s = open_there(true);
+    answers_right(s);
+    fake_faults.poison = true;
+    gives_up_in_the_middle(s, "not finite");
+}
+
+static void one_that_fails_at_some_graph(void **state)
+{
+    (void)state;
+    static const int after[] = {0, 1, 7, 30};
+    for (unsigned i = 0; i < sizeof after / sizeof after[0]; i++) {
+        struct bmoe_session *s = open_there(true);
+        fake_faults.fail_after = after[i];
+        gives_up_in_the_middle(s, "failed on FAKE0");
+    }
+}
+
+/* An op the device refuses is computed on the CPU, with its weight never on the device. */
+static void one_that_refuses_an_op(void **state)
+{
+    (void)state;
+    static const enum ggml_op ops[] = {GGML_OP_MUL,  GGML_OP_ADD,      GGML_OP_REPEAT,
+                                       GGML_OP_ROPE, GGML_OP_RMS_NORM, GGML_OP_ARGSORT};
+    for (unsigned i = 0; i < sizeof ops / sizeof ops[0]; i++) {
+        fake_faults.refuse_op = ops[i];
+        struct bmoe_session *s = open_there(true);
+        answers_right(s);
+        answers_right(s);
+        assert_int_equal(said.n_warnings, 0);
+        assert_true(stats_of(s).dev_tokens > 0);
+        heal_and_close(s);
+    }
+}
+
+/* A type of dense matrices of layers that no expert matrix has; GGML_TYPE_COUNT: none. */
+static enum ggml_type dense_type_only(const struct bmoe_session *s)
+{
+    enum ggml_type found = GGML_TYPE_COUNT;
+    bool of_experts[GGML_TYPE_COUNT] = {false};
+    for (uint32_t i = 0; i < graph_map_n_weights(s->map); i++)
+        if (graph_map_weight(s->map, i)->site != GRAPH_NONE)
+            of_experts[graph_map_weight(s->map, i)->tensor->type] = true;
+    for (uint32_t i = 0; i < graph_map_n_weights(s->map); i++) {
+        const struct graph_weight *w = graph_map_weight(s->map, i);
+        if (w->uses == GRAPH_USE_MATRIX && !of_experts[w->tensor->type] &&
+            strncmp(w->tensor->name, "blk.", 4) == 0)
+            found = w->tensor->type;
+    }
+    return found;
+}
+
+/* A dense type it refuses is carried in another: not the same bits, but an answer. */
+static void one_that_refuses_a_dense_type(void **state)
+{
+    (void)state;
+    struct bmoe_session *s = open_there(true);
+    enum ggml_type type = dense_type_only(s);
+    bmoe_session_close(s);
+    if (type == GGML_TYPE_COUNT)
+        skip();
+    fake_faults.refuse_type = type;
+    s = open_there(true);
+    struct prefill_counters c;
+    prefill_counters(session_prefill(s), &c);
+    printf("  refused %s: %u carried, %u kept\n", ggml_type_name(type), c.n_carried, c.n_kept);
+    assert_true(c.n_carried > 0);
+    struct gate_live live = {.prompt_bytes = 180, .n_predict = 4};
+    gate_live_succeed(s, &live);
+    assert_int_equal(said.n_warnings, 0);
+    assert_int_equal(stats_of(s).dev_cpu_matmuls, 0);
+    gate_live_fini(&live);
+    heal_and_close(s);
+}
+
+/* A read that fails costs the graph and its request; the next one is right and on the device. */
+static struct {
+    int left; /* reads until all fail; negative: none does */
+} io;
+
+static ssize_t failing_pread(void *ctx, int fd, void *buf, size_t bytes, off_t offset)
+{
+    (void)ctx;
+    int left = __atomic_load_n(&io.left, __ATOMIC_RELAXED);
+    if (left == 0) {
+        errno = EIO;
+        return -1;
+    }
+    if (left > 0)
+        __atomic_fetch_sub(&io.left, 1, __ATOMIC_RELAXED);
+    return pread(fd, buf, bytes, offset);
+}
+
+static void a_failed_read_costs_one_request(void **state)
+{
+    (void)state;
+    const struct pager_io calls = {.pread = failing_pread};
+    __atomic_store_n(&io.left, -1, __ATOMIC_RELAXED);
+    struct bmoe_session *s = open_hooked((struct session_hooks){.io = &calls}, true);
+    for (int i = 0; i < 3; i++) {
+        struct gate_live live = {.prompt_bytes = 180, .n_predict = 4};
+        pager_drop_all(session_pager(s));
+        __atomic_store_n(&io.left, i * 5, __ATOMIC_RELAXED);
+        gate_live_fail(s, &live, BMOE_E_IO);
+        gate_live_fini(&live);
+        __atomic_store_n(&io.left, -1, __ATOMIC_RELAXED);
+        int64_t tokens = stats_of(s).dev_tokens;
+        answers_right(s);
+        assert_true(stats_of(s).dev_tokens > tokens);
+    }
+    bmoe_session_close(s);
+}
+
+/* Cancelled in the middle of device graphs, at many moments. */
+static void cancel_now(struct gate_live *live, uint32_t done)
+{
+    if (done > 0)
+        bmoe_session_cancel(live->user);
+}
+
+static void a_cancel_costs_one_request(void **state)
+{
+    (void)state;
+    struct bmoe_session *s = open_there(true);
+    struct gate_live live = {
+        .prompt_bytes = 180, .n_predict = 4, .on_prefill = cancel_now, .user = s};
+    gate_live_fail(s, &live, BMOE_E_CANCELLED);
+    gate_live_fini(&live);
+    assert_int_equal(stats_of(s).dev_tokens, UBATCH);
+    answers_right(s);
+    bmoe_session_close(s);
+}
+
+static int heal(void **state)
+{
+    (void)state;
+    fake_device_heal();
+    return 0;
+}
+
+#define TEST(name) cmocka_unit_test_setup(name, heal)
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(without_a_fault_it_is_right),     TEST(one_that_does_not_open),
+        TEST(one_that_refuses_the_experts),    TEST(one_with_little_memory),
+        TEST(one_that_computes_infinities),    TEST(one_that_fails_at_some_graph),
+        TEST(one_that_refuses_an_op),          TEST(one_that_refuses_a_dense_type),
+        TEST(a_failed_read_costs_one_request), TEST(a_cancel_costs_one_request),
+    };
+    char room[4096], variant[64] = "";
+    struct bmoe_error err;
+    if (argc != 2)
+        return 2;
+    model = argv[1];
+    if (backend_load_cpu(backends_dir_choose(NULL, room, sizeof room), variant, sizeof variant,
+                         &err) < 0)
+        return 1;
+    device = fake_device(2);
+    return device ? cmocka_run_group_tests(tests, make_right, drop_right) : 1;
+}
