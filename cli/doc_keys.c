@@ -4,6 +4,7 @@
  * JSON, for programs that check lines. A tool of the build, not installed.
  */
 #include "counter_table.h"
+#include "csv.h"
 #include "doc_section.h"
 #include "line_keys.h"
 #include "request.h"
@@ -113,6 +114,16 @@ static int print_fields(FILE *out, const void *ctx)
     return ferror(out);
 }
 
+static int print_columns(FILE *out, const void *ctx)
+{
+    (void)ctx;
+    fputs("| column | meaning |\n|---|---|\n", out);
+#define COLUMN(name_, format_, value_, meaning_) fprintf(out, "| `%s` | %s |\n", #name_, meaning_);
+    CSV_COLUMNS(COLUMN)
+#undef COLUMN
+    return ferror(out);
+}
+
 /* ---- the schema ---- */
 
 static int set_key(json_t *lines, const char *tag, const char *name, const char *type,
@@ -154,6 +165,10 @@ static int print_schema(void)
             failed |=
                 set_key(lines, "DONE", c->prefill_key, counter_type(c), counter_unit_name(c), true);
     }
+#define COLUMN(name_, format_, value_, meaning_)                                                   \
+    failed |= set_key(lines, "CSV", #name_, "number", "", true);
+    CSV_COLUMNS(COLUMN)
+#undef COLUMN
     failed |= json_dumpf(lines, stdout, JSON_INDENT(1)) != 0 || putchar('\n') < 0;
     json_decref(lines);
     return failed != 0;
@@ -171,6 +186,9 @@ int main(int argc, char **argv)
         {.begin = "<!-- figures: made by 'make man' -->\n",
          .end = "<!-- end of figures -->",
          .print = print_figures},
+        {.begin = "<!-- columns: made by 'make man' -->\n",
+         .end = "<!-- end of columns -->",
+         .print = print_columns},
         {.begin = "<!-- counters: made by 'make man' -->\n",
          .end = "<!-- end of counters -->",
          .print = print_counters},

@@ -72,6 +72,7 @@ static void on_token(void *user, int32_t token)
 
     (void)token;
     meter_token(&a->meter, &costs);
+    csv_row(a->live->run->csv, &a->meter, &costs, (uint32_t)a->request->n_predict);
     tell(a, &costs);
     live_interrupted(a->live, a->request);
 }
@@ -277,6 +278,7 @@ static bool finish(struct answering *a, struct prompt *p, const struct bmoe_resu
     done.reasoning_bytes = a->reasoning.bytes;
     done.text = a->text.bytes > 0 ? a->text.text : "";
     done.text_bytes = a->text.bytes;
+    csv_trailer(l->run->csv, &turn);
     if (!live_write_done(l, a->request, &turn, &done))
         return false;
     if (a->chat && !done.cancelled)
@@ -301,6 +303,7 @@ static int generate(struct answering *a, struct prompt *p, struct bmoe_error *er
     g.n_stop = collect_stops(stop, a->request, l->run->options, a->chat ? &p->chat : NULL);
     g.user = a;
     meter_begin(&a->meter, l->run->session);
+    csv_turn(l->run->csv);
     clock_gettime(CLOCK_MONOTONIC, &a->begun);
     if (atomic_load(&a->request->cancelled) || !cli_signals_request_begin(l->run->signals)) {
         rc = BMOE_E_CANCELLED;

@@ -71,16 +71,23 @@ static int open_session(struct run *run, struct bmoe_error *err)
     cli_signals_attach(run->signals, run->session);
     bmoe_session_describe(run->session, &info);
     terminal_line(run->terminal, "mode: %s", info.mode);
+    csv_begin(run->csv, run->options, &info);
     return 0;
 }
 
-static int run_model(struct run *run, struct texts *texts, struct bmoe_error *err)
+static int run_model(struct run *run, struct texts *texts, struct csv *csv, struct bmoe_error *err)
 {
     int rc = read_texts(texts, run->options, err);
 
     if (rc < 0)
         return rc;
     run->grammar = texts->grammar.text;
+    if (run->options->csv != NULL) {
+        rc = csv_open(csv, run->options->csv, run->terminal, err);
+        if (rc < 0)
+            return rc;
+        run->csv = csv;
+    }
     rc = open_session(run, err);
     if (rc < 0 && run->options->session) {
         run_session_refuse(run, err);
@@ -116,7 +123,7 @@ static int print_help(struct output *out, struct bmoe_error *err)
     return out->errnum == EPIPE ? 0 : output_end(out, err);
 }
 
-static int run_action(struct run *run, struct texts *texts, struct bmoe_error *err)
+static int run_action(struct run *run, struct texts *texts, struct csv *csv, struct bmoe_error *err)
 {
     switch ((enum cli_action)run->options->action) {
     case CLI_HELP:
@@ -130,7 +137,7 @@ static int run_action(struct run *run, struct texts *texts, struct bmoe_error *e
     case CLI_RUN:
         break;
     }
-    return run_model(run, texts, err);
+    return run_model(run, texts, csv, err);
 }
 
 /* The exit status of a finished run; says what went wrong. */
@@ -152,6 +159,7 @@ int main(int argc, char **argv)
     struct output output;
     struct cli_signals signals;
     struct texts texts = {0};
+    struct csv csv = {0};
     struct bmoe_error err = {0};
     struct run run = {
         .options = &options, .terminal = &terminal, .output = &output, .signals = &signals};
@@ -168,11 +176,12 @@ int main(int argc, char **argv)
         terminal_line(&terminal, "%s", err.text);
         return cli_error_exit_status(rc);
     }
-    rc = run_action(&run, &texts, &err);
+    rc = run_action(&run, &texts, &csv, &err);
     status = conclude(&run, rc, &err);
     cli_signals_detach(&signals);
     bmoe_session_close(run.session);
     cli_signals_stop(&signals);
+    csv_close(&csv);
     cli_text_free(&texts.subject);
     cli_text_free(&texts.grammar);
     ppl_texts_fini(&texts.scored);

@@ -94,6 +94,11 @@ static void cost_of_decode(const struct meter *m, struct token_costs *out)
     out->cpu_ms = ms(grown(m->from.cpu_us, m->to.cpu_us));
     out->read_bytes = grown(m->from.bytes_read, m->to.bytes_read);
     out->majflt = grown(m->from.majflt, m->to.majflt);
+    out->hits = grown(m->from.hits, m->to.hits);
+    out->misses = grown(m->from.misses, m->to.misses);
+    out->faults = grown(m->from.faults, m->to.faults);
+    out->evictions = grown(m->from.evictions, m->to.evictions);
+    out->rereads = grown(m->from.rereads, m->to.rereads);
 }
 
 static void add_costs(struct token_costs *sum, const struct token_costs *c)
@@ -121,6 +126,7 @@ void meter_token(struct meter *m, struct token_costs *out)
     m->sum.overhead_ms += out->overhead_ms;
     out->hit_pct = meter_hit_pct(&m->to);
     out->budget_bytes = m->to.budget_bytes;
+    out->resident_bytes = m->to.resident_bytes;
     m->decoded = false;
     m->n_tokens++;
     m->told_us = now_us();

@@ -18,7 +18,8 @@ struct token_costs {
     double cpu_ms;      /* of the process, all threads */
     double overhead_ms; /* between two decodes: choosing and writing the token */
     double hit_pct;     /* of the session so far */
-    int64_t read_bytes, majflt, budget_bytes;
+    int64_t read_bytes, majflt, budget_bytes, resident_bytes;
+    int64_t hits, misses, faults, evictions, rereads;
 };
 
 struct meter {

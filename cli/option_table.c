@@ -207,6 +207,10 @@ const struct option_row option_table[OPTION_COUNT] = {
                          "text",
                          .kind = OPTION_TEXT, .group = GROUP_MEASURE, AT(ppl_choices)},
 
+    [OPT_CSV] = {"--csv", NULL, "FILE", NULL, NULL,
+                 "write what each token cost to FILE (docs/protocol.md)", .kind = OPTION_TEXT,
+                 .group = GROUP_MEASURE, AT(csv)},
+
     [OPT_LIST_DEVICES] = {"--list-devices", NULL, NULL, NULL, NULL,
                           "list the devices ggml finds, and end", .kind = OPTION_ACTION,
                           .min = CLI_LIST_DEVICES, .group = GROUP_OTHER, AT(action)},

@@ -67,6 +67,7 @@ enum option_id {
     OPT_PPL_STEP,
     OPT_PPL_LIST,
     OPT_PPL_CHOICES,
+    OPT_CSV,
     OPT_LIST_DEVICES,
     OPT_HELP,
     OPT_VERSION,

@@ -74,6 +74,7 @@ struct cli_options {
     float prefill_routed_full;
     int prefill_dense; /* enum bmoe_prefill_dense */
 
+    const char *csv;
     const char *ppl_file;
     const char *ppl_list;    /* a file of paths */
     const char *ppl_choices; /* with commas between them */

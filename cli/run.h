@@ -10,6 +10,7 @@
 #include "chat_format.h"
 #include "cli_signals.h"
 #include "cli_text.h"
+#include "csv.h"
 #include "options.h"
 #include "output.h"
 #include "ppl_texts.h"
@@ -22,6 +23,7 @@ struct run {
     struct output *output;
     struct cli_signals *signals;
     struct bmoe_session *session;
+    struct csv *csv;     /* NULL: no table */
     const char *grammar; /* NULL: none */
     int ended_by;        /* the signal that ended the conversation, 0: none */
 };

@@ -20,6 +20,8 @@ struct printing {
     bool thought;              /* something of a thinking span was shown and not yet ended */
     struct run_answer *answer; /* NULL: not wanted */
     bool no_memory;
+    struct meter meter; /* where there is a table to fill */
+    uint32_t n_predict;
 };
 
 static bool keep_text(struct printing *p, const char *text, size_t bytes)
@@ -77,6 +79,47 @@ static void on_prefill(void *user, uint32_t tokens_done, uint32_t tokens_total)
         return;
     terminal_progress(p->run->terminal, "reading the prompt: %u of %u tokens", tokens_done,
                       tokens_total);
+}
+
+static void on_logits(void *user, const float *logits, uint32_t n_vocab, bool prompt)
+{
+    struct printing *p = user;
+
+    (void)logits;
+    (void)n_vocab;
+    meter_logits(&p->meter, prompt);
+}
+
+static void on_token(void *user, int32_t token)
+{
+    struct printing *p = user;
+    struct token_costs costs;
+
+    (void)token;
+    meter_token(&p->meter, &costs);
+    csv_row(p->run->csv, &p->meter, &costs, p->n_predict);
+}
+
+/* Measures each token, where there is a table. */
+static void begin_table(struct printing *p, struct bmoe_generate *g)
+{
+    if (p->run->csv == NULL)
+        return;
+    p->n_predict = g->n_predict;
+    g->on_logits = on_logits;
+    g->on_token = on_token;
+    meter_begin(&p->meter, p->run->session);
+    csv_turn(p->run->csv);
+}
+
+static void end_table(struct printing *p, const struct bmoe_result *result)
+{
+    const struct turn turn = {&p->meter, result};
+
+    if (p->run->csv == NULL)
+        return;
+    meter_end(&p->meter);
+    csv_trailer(p->run->csv, &turn);
 }
 
 /* Stop strings of the command line and of the chat format in one list. */
@@ -161,8 +204,10 @@ int run_generate(struct run *run, const struct run_request *request, struct run_
     if (!cli_signals_request_begin(run->signals))
         return cli_error_set(err, BMOE_E_CANCELLED, "stopped before the answer began");
     bmoe_session_stats(run->session, &before);
+    begin_table(&p, &g);
     rc = bmoe_session_generate(run->session, &g, &result, err);
     cli_signals_request_end(run->signals);
+    end_table(&p, &result);
 
     if (p.chat && (rc >= 0 || rc == BMOE_E_CANCELLED))
         (void)chat_split_end(&p.split);

@@ -1,6 +1,8 @@
 """session_test.py BMOE BMOE_DOC_KEYS MODEL: a session on a real model, every line checked against the
 schema in both directions, and what must hold from one request to the next."""
 
+import csv
+import re
 import signal
 import subprocess
 import sys
@@ -178,7 +180,54 @@ def perplexity_agrees_with_decisions():
     s.end()
 
 
+def a_table_is_read_by_name():
+    with tempfile.TemporaryDirectory() as folder:
+        path = folder + "/table.csv"
+        s = Session(schema, bmoe, *streamed, "--csv", path)
+        s.until("READY")
+        turns = []
+        for n in (5, 3):
+            s.send("generate", prompt=text, n_predict=n)
+            turns.append(s.until("DONE"))
+        s.end()
+        with open(path, encoding="utf-8", newline="") as file:
+            lines = file.read().splitlines()
+        same("the disk is full",
+             subprocess.run([bmoe, *streamed, "-p", text, "-n", "2", "--csv", "/dev/full"],
+                            capture_output=True).stderr.count(b"the table is not whole"), 1)
+        same("no such folder",
+             subprocess.run([bmoe, *streamed, "-p", text, "--csv", folder + "/no/x"],
+                            capture_output=True).returncode, 1)
+    rows = list(csv.DictReader(line for line in lines if not line.startswith("#")))
+    columns = schema.lines["CSV"]
+    same("columns", set(rows[0]), set(columns))
+    same("rows", [(r["turn"], r["step"]) for r in rows],
+         [("1", str(i)) for i in range(1, 6)] + [("2", str(i)) for i in range(1, 4)])
+    told = [body for turn in turns for tag, body in turn if tag == "PROGRESS" and body["step"] > 0]
+    for row, body in zip(rows, told):
+        for name in columns:
+            float(row[name])
+        same("wall_ms", float(row["wall_ms"]), round(body["wall_ms"], 3))
+        same("read_bytes", int(row["read_bytes"]), round(body["read_mb"] * 2 ** 20))
+        holds("memory is measured", float(row["rss_mib"]) > 1 < float(row["mem_available_mib"]))
+        same("budget", float(row["cache_budget_mib"]), 3.0)
+    trailers = [dict(word.split("=", 1) for word in line.split()[2:]) for line in lines
+                if line.startswith("# summary ")]
+    same("trailers", len(trailers), 2)
+    for trailer, turn in zip(trailers, turns):
+        for name, value in turn[-1][1].items():
+            if isinstance(value, (int, float)) and not isinstance(value, bool) and \
+                    name not in ("id", "n_dropped"):
+                spelled = name if name.startswith("prefill_") else re.sub(
+                    "_mib$", "_MiB", re.sub("_tok$", "/tok", re.sub("^tok_s$", "tok/s", name)))
+                holds(f"trailer {name}", abs(float(trailer[spelled]) - value) < 1e-6)
+    preamble = " ".join(line for line in lines if line.startswith("#"))
+    for word in ("bmoe_metrics v2", "engine=bmoe", "arch=qwen3moe", "moe_stream=1", "seed="):
+        holds(f"preamble {word}", word in preamble)
+
+
 answers_follow_each_other()
+a_table_is_read_by_name()
 perplexity_agrees_with_decisions()
 decisions_keep_their_prefix()
 a_saved_conversation_goes_on()
