@@ -8,6 +8,7 @@
 #include "cli_error.h"
 #include "device_list.h"
 #include "help.h"
+#include "last_words.h"
 #include "omp_spin.h"
 #include "options.h"
 #include "run.h"
@@ -166,6 +167,7 @@ int main(int argc, char **argv)
     int rc, status;
 
     omp_spin_settle(argv);
+    last_words_settle();
     rc = output_init(&output, &err);
     terminal_init(&terminal);
     if (rc == 0)

@@ -87,6 +87,7 @@ static _Noreturn void be_child(const struct gguf_index *index, const char *strip
     sigprocmask(SIG_SETMASK, &none, NULL);
     alarm(WALL_SECONDS);
     setenv("GGML_NO_BACKTRACE", "1", 1); /* else ggml_abort starts a debugger */
+    ggml_set_abort_callback(NULL);       /* not the program's: the signal is the verdict */
     llama_log_set(NULL, NULL);           /* to stderr, not to the session's function */
     for (size_t i = 0; i < sizeof deadly / sizeof *deadly; i++)
         signal(deadly[i], SIG_DFL);

@@ -183,15 +183,6 @@ static int check_types(const struct gguf_index *x, struct bmoe_error *err)
     return 0;
 }
 
-/* True when the string is absent or one of the words. */
-static bool is_one_of(const char *text, const char *const *words, size_t n)
-{
-    bool found = !text;
-    for (size_t i = 0; i < n && !found; i++)
-        found = strcmp(text, words[i]) == 0;
-    return found;
-}
-
 /* The kernels assert it of what they are given: not negative, and a number. */
 static int check_epsilons(const struct gguf_index *x, struct bmoe_error *err)
 {
@@ -210,39 +201,11 @@ static int check_epsilons(const struct gguf_index *x, struct bmoe_error *err)
     return 0;
 }
 
-/* Pairs are rotated, and no more of them than a head has. */
-static int check_rotated(const struct gguf_index *x, const char *rope_suffix,
-                         const char *head_suffix, struct bmoe_error *err)
-{
-    uint64_t n = most_of(x, rope_suffix), head = most_of(x, head_suffix);
-    if (n % 2 == 0 && (head == 0 || n <= head))
-        return 0;
-    return gguf_refuse(err, x->shards[0].path,
-                       "%s.%s is %" PRIu64 ", an even number up to the head's width is possible",
-                       x->arch, rope_suffix, n);
-}
-
-static int check_rope(const struct gguf_index *x, struct bmoe_error *err)
-{
-    int rc = check_rotated(x, "rope.dimension_count", "attention.key_length", err);
-    if (rc == 0)
-        rc = check_rotated(x, "rope.dimension_count_swa", "attention.key_length_swa", err);
-    if (rc < 0)
-        return rc;
-    static const char *const kinds[] = {"none", "linear", "yarn", "longrope"};
-    const struct gguf_value *v = gguf_meta_find_arch(&x->meta, x->arch, "rope.scaling.type");
-    if (v && !is_one_of(v->text, kinds, sizeof kinds / sizeof *kinds))
-        return gguf_refuse(err, x->shards[0].path,
-                           "%s is '%.40s'; none, linear, yarn and longrope are known", v->key,
-                           v->text);
-    return 0;
-}
-
 int gguf_check_model(const struct gguf_index *x, struct bmoe_error *err)
 {
     typedef int rule_fn(const struct gguf_index *x, struct bmoe_error *err);
     static rule_fn *const rules[] = {check_ranges, check_experts, check_groups,   check_layers,
-                                     check_shapes, check_types,   check_epsilons, check_rope};
+                                     check_shapes, check_types,   check_epsilons, gguf_check_rope};
     int rc = 0;
     for (size_t i = 0; rc == 0 && i < sizeof rules / sizeof *rules; i++)
         rc = rules[i](x, err);

@@ -38,6 +38,8 @@ int gguf_tensors_hash(struct gguf_index *x, struct bmoe_error *err);
 
 /* gguf_check.c: values that libllama or ggml would abort on. */
 int gguf_check_model(const struct gguf_index *x, struct bmoe_error *err);
+/* gguf_rope.c: those of the position encoding. */
+int gguf_check_rope(const struct gguf_index *x, struct bmoe_error *err);
 /* gguf_vocab.c: the same for the tokenizer's keys. */
 int gguf_check_vocab(const struct gguf_index *x, struct bmoe_error *err);
 

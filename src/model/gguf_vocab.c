@@ -1,8 +1,9 @@
 /*
  * The tokenizer's keys. libllama reads the arrays of a vocabulary through raw pointers, as long as
  * the list of tokens and of the type it expects, whatever the file says; it asserts that no two
- * tokens are alike; and a text with a byte that has no token ends in an uncaught exception. The
- * tokens are read once and none is kept, only their hashes; equal ones are looked at again.
+ * tokens are alike; and a text with a byte that has no token ends in an uncaught exception, or is
+ * tokenized for ever. The tokens are read once and none is kept, only their hashes; equal ones are
+ * looked at again.
  */
 #include "model/gguf_parts.h"
 
@@ -42,15 +43,29 @@ static bool add_hash(struct token_set *set, uint64_t h)
     return true;
 }
 
-/* Which bytes a token stands for alone: "<0x41>", or "A". */
-static void note_byte(bool *has_byte, const char *text, size_t n)
+/* Which byte a token stands for alone: "A" everywhere, "<0x41>" in llama's, "\x41" and "\n" in
+ * rwkv's tokenizer. */
+static void note_byte(bool *has_byte, bool rwkv, const char *text, size_t n)
 {
     unsigned byte;
     char end;
     if (n == 1)
         has_byte[(unsigned char)text[0]] = true;
-    else if (n == 6 && text[0] == '<' && sscanf(text, "<0x%2X%c", &byte, &end) == 2 && end == '>')
+    else if (!rwkv && n == 6 && sscanf(text, "<0x%2X%c", &byte, &end) == 2 && end == '>')
         has_byte[byte & 255] = true;
+    else if (rwkv && n == 4 && sscanf(text, "\\x%2x", &byte) == 1)
+        has_byte[byte & 255] = true;
+    else if (rwkv && n == 2 && text[0] == '\\')
+        has_byte[text[1] == 't'   ? 9
+                 : text[1] == 'n' ? 10
+                 : text[1] == 'r' ? 13
+                                  : text[1] & 127] = true;
+}
+
+/* Whether a text with a byte that has no token ends in an exception, or never. */
+static bool wants_all_bytes(const char *tokenizer)
+{
+    return tokenizer && (strcmp(tokenizer, "llama") == 0 || strcmp(tokenizer, "rwkv") == 0);
 }
 
 /* Reads token i; libllama knows it up to its first zero byte, and gives an empty one a name. */
@@ -95,7 +110,7 @@ static int was_before(const struct gguf_file *file, const struct gguf_value *v, 
 }
 
 static int read_tokens(struct gguf_file *f, const struct gguf_value *v, struct token_set *set,
-                       bool *has_byte, struct bmoe_error *err)
+                       bool rwkv, bool *has_byte, struct bmoe_error *err)
 {
     char text[MAX_TOKEN_BYTES + 1];
     bool twice = false;
@@ -112,7 +127,7 @@ static int read_tokens(struct gguf_file *f, const struct gguf_value *v, struct t
         if (twice)
             return gguf_refuse(err, f->path,
                                "token %" PRIu64 ", '%.60s', is in the vocabulary twice", i, text);
-        note_byte(has_byte, text, n);
+        note_byte(has_byte, rwkv, text, n);
     }
     return 0;
 }
@@ -135,10 +150,10 @@ static int check_tokens(const struct gguf_index *x, const struct gguf_value *v,
         return rc;
     set.slots = calloc(set.n_slots, sizeof *set.slots);
     if (set.slots)
-        rc = read_tokens(&f, v, &set, has_byte, err);
+        rc = read_tokens(&f, v, &set, model && strcmp(model, "rwkv") == 0, has_byte, err);
     else
         rc = error_set(err, BMOE_E_MEMORY, BMOE_SCOPE_SESSION, "no memory to check a vocabulary");
-    for (int i = 0; rc == 0 && model && strcmp(model, "llama") == 0 && i < 256; i++)
+    for (int i = 0; rc == 0 && wants_all_bytes(model) && i < 256; i++)
         if (!has_byte[i])
             rc = gguf_refuse(err, f.path, "has no token for the byte 0x%02X", i);
     free(set.slots);
@@ -167,6 +182,9 @@ int gguf_check_vocab(const struct gguf_index *x, struct bmoe_error *err)
     const char *model = gguf_index_str(x, "tokenizer.ggml.model");
     if (model && (strcmp(model, "none") == 0 || strcmp(model, "no_vocab") == 0))
         return gguf_refuse(err, x->shards[0].path, "has no vocabulary, so it takes no text");
+    if (model && strcmp(model, "bert") == 0)
+        return gguf_refuse(err, x->shards[0].path,
+                           "has bert's tokenizer, as models have that write no text");
     const struct gguf_value *tokens = gguf_meta_find(&x->meta, "tokenizer.ggml.tokens");
     uint64_t n = tokens ? tokens->n : 0;
     int rc = check_array(x, "tokenizer.ggml.tokens", GGUF_STR, 0, err);

@@ -156,7 +156,17 @@ static bool is_one_sentence(const char *text)
     return text[0] && !strpbrk(text, "\n\r");
 }
 
-/* The program's standard error after a failure: one line. */
+/* Behind the lines of a model that was opened. */
+static const char *behind_reports(const char *text)
+{
+    while (strncmp(text, "bmoe: plan: ", 12) == 0 || strncmp(text, "bmoe: mode: ", 12) == 0) {
+        const char *end = strchr(text, '\n');
+        text = end ? end + 1 : text + strlen(text);
+    }
+    return text;
+}
+
+/* The program's standard error after a failure: one line, and none of a debugger. */
 static bool program_is_clear(const char *program, const char *path, int log)
 {
     int status = 0;
@@ -176,7 +186,7 @@ static bool program_is_clear(const char *program, const char *path, int log)
     while (n > 0 && text[n - 1] == '\n')
         text[--n] = '\0';
     int rc = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-    return rc == 0 || ((rc == 1 || rc == 2) && is_one_sentence(text));
+    return rc == 0 || ((rc == 1 || rc == 2) && is_one_sentence(behind_reports(text)));
 }
 
 static bool run_one(const struct options *o, const struct mutate_model *models, uint64_t i, int log,
