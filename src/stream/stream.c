@@ -7,8 +7,8 @@
 
 #include "base/error.h"
 #include "graph/routing.h"
+#include "stream/next_experts.h"
 #include "stream/pinned.h"
-#include "stream/predict.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>

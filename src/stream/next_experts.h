@@ -5,8 +5,8 @@
  *
  * Threads: the one that runs the graph.
  */
-#ifndef BMOE_STREAM_PREDICT_H
-#define BMOE_STREAM_PREDICT_H
+#ifndef BMOE_STREAM_NEXT_EXPERTS_H
+#define BMOE_STREAM_NEXT_EXPERTS_H
 
 #include "stream/weights.h"
 

@@ -1,5 +1,5 @@
 /* The products are summed in another order than ggml's, in 16 lanes: only the ranking matters. */
-#include "stream/predict.h"
+#include "stream/next_experts.h"
 
 #include "graph/routing.h"
 
