@@ -61,6 +61,7 @@ static int open_session(struct run *run, struct bmoe_error *err)
     int rc;
 
     session_args_open(&options, run->options);
+    traces_attach(run->traces, &options);
     options.log = terminal_log;
     options.log_user = run->terminal;
     options.progress = on_load;
@@ -89,6 +90,9 @@ static int run_model(struct run *run, struct texts *texts, struct csv *csv, stru
             return rc;
         run->csv = csv;
     }
+    rc = traces_open(run->traces, run->options, run->terminal, err);
+    if (rc < 0)
+        return rc;
     rc = open_session(run, err);
     if (rc < 0 && run->options->session) {
         run_session_refuse(run, err);
@@ -161,9 +165,13 @@ int main(int argc, char **argv)
     struct cli_signals signals;
     struct texts texts = {0};
     struct csv csv = {0};
+    struct traces traces = {0};
     struct bmoe_error err = {0};
-    struct run run = {
-        .options = &options, .terminal = &terminal, .output = &output, .signals = &signals};
+    struct run run = {.options = &options,
+                      .terminal = &terminal,
+                      .output = &output,
+                      .signals = &signals,
+                      .traces = &traces};
     int rc, status;
 
     omp_spin_settle(argv);
@@ -184,6 +192,7 @@ int main(int argc, char **argv)
     bmoe_session_close(run.session);
     cli_signals_stop(&signals);
     csv_close(&csv);
+    traces_close(&traces);
     cli_text_free(&texts.subject);
     cli_text_free(&texts.grammar);
     ppl_texts_fini(&texts.scored);

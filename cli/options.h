@@ -75,6 +75,9 @@ struct cli_options {
     int prefill_dense; /* enum bmoe_prefill_dense */
 
     const char *csv;
+    const char *route_trace;
+    const char *io_trace;
+    const char *graph_trace;
     const char *ppl_file;
     const char *ppl_list;    /* a file of paths */
     const char *ppl_choices; /* with commas between them */

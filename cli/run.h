@@ -15,6 +15,7 @@
 #include "output.h"
 #include "ppl_texts.h"
 #include "terminal.h"
+#include "traces.h"
 
 /* Everything is borrowed from main. */
 struct run {
@@ -23,6 +24,7 @@ struct run {
     struct output *output;
     struct cli_signals *signals;
     struct bmoe_session *session;
+    struct traces *traces;
     struct csv *csv;     /* NULL: no table */
     const char *grammar; /* NULL: none */
     int ended_by;        /* the signal that ended the conversation, 0: none */

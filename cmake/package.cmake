@@ -32,7 +32,8 @@ if(NOT BMOE_LLAMA_PRIVATE)
   install(TARGETS ${programs} DESTINATION ${CMAKE_INSTALL_BINDIR})
   if(TARGET bmoe_shared)
     install(TARGETS bmoe_static bmoe_shared DESTINATION ${CMAKE_INSTALL_LIBDIR})
-    install(FILES include/bmoe.h include/bmoe_counters.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+    install(FILES include/bmoe.h include/bmoe_counters.h
+            include/bmoe_trace.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
     # The prefix may be given at install time, so the file finds itself.
     file(RELATIVE_PATH pc_prefix /x/${CMAKE_INSTALL_LIBDIR}/pkgconfig /x)
     configure_file(cmake/bmoe.pc.in bmoe.pc @ONLY)

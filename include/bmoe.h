@@ -25,6 +25,7 @@
 #define BMOE_H
 
 #include "bmoe_counters.h"
+#include "bmoe_trace.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -130,6 +131,12 @@ struct bmoe_options {
     float prefill_routed_full;   /* part of a layer's experts above which the next one is read
                                     whole; 0: 0.85 */
     enum bmoe_prefill_dense prefill_dense;
+
+    /* Traces; NULL: none. Called by the thread of the request, at the latest when a graph ends. */
+    void (*on_route)(void *user, const struct bmoe_route *route);
+    void (*on_read)(void *user, const struct bmoe_read *read);
+    void (*on_node)(void *user, const struct bmoe_node *node);
+    void *trace_user;
 
     bmoe_log_fn *log; /* NULL: nothing is said */
     void *log_user;

@@ -95,8 +95,11 @@ static void learn_node(void *user, struct ggml_tensor *node)
 static bool on_node(struct ggml_tensor *node, bool ask, void *user)
 {
     struct bmoe_session *s = user;
-    if (!s->capture)
-        return s->on_device ? on_device_node(s, node, ask) : stream_node(s->stream, node, ask);
+    if (!s->capture) {
+        bool traced = trace_node(s, node, ask); /* first: what is resident before the reads */
+        bool go = s->on_device ? on_device_node(s, node, ask) : stream_node(s->stream, node, ask);
+        return ask ? go || traced : go;
+    }
     if (ask) {
         stand_in(s->capture, node);
         s->capture->on_node(s->capture->user, node);
@@ -308,10 +311,12 @@ int context_decode(struct bmoe_session *s, uint32_t n, uint32_t n_logits, struct
         b->logits[i] = i >= n - n_logits;
     }
     graph_begin(s, n);
+    trace_graph_begin(s, n);
     llama_log_enter(&s->llama_log);
     int decoded = llama_decode(s->ctx, *b);
     llama_synchronize(s->ctx);
     llama_log_leave();
+    trace_graph_end(s);
     int rc = judge(s, decoded, n_logits, err);
     if (rc == BMOE_OK) {
         s->n_kv += n;

@@ -234,6 +234,7 @@ int bmoe_session_decide(struct bmoe_session *s, const struct bmoe_decide *d,
     memcpy(&full, d, d->size < sizeof full ? d->size : sizeof full);
     struct deciding w = {.s = s, .d = &full};
     atomic_store(&s->cancelled, false);
+    s->n_requests++;
     int rc = decide(&w, &local);
     w.r.cancelled = rc == BMOE_E_CANCELLED;
     w.r.prefix_state_bytes = s->prefix.n > 0 ? s->prefix.bytes : 0;

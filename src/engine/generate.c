@@ -112,6 +112,7 @@ static int answer(struct run *run, struct bmoe_error *err)
     int64_t start = clock_now_us();
     int64_t before = s->decode_tokens;
     int rc;
+    s->decoding = true;
     while ((rc = take_token(run, err)) > 0) {
         rc = context_decode(s, 1, 1, err);
         if (rc < 0)
@@ -119,6 +120,7 @@ static int answer(struct run *run, struct bmoe_error *err)
         s->decode_tokens++;
         show_logits(run, false);
     }
+    s->decoding = false;
     int64_t spent = clock_now_us() - start;
     run->r.decode_s = (double)spent / 1e6;
     if (s->decode_tokens > before)
@@ -218,6 +220,7 @@ int bmoe_session_generate(struct bmoe_session *s, const struct bmoe_generate *g,
     run.text.stop = full.stop;
     run.text.n_stop = full.n_stop;
     atomic_store(&s->cancelled, false);
+    s->n_requests++;
     int rc = full.prompt || full.tokens
                  ? run_all(&run, &local)
                  : error_set(&local, BMOE_E_CONTEXT, BMOE_SCOPE_REQUEST, "no prompt");

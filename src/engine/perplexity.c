@@ -167,6 +167,7 @@ int bmoe_session_perplexity(struct bmoe_session *s, const struct bmoe_perplexity
     llama_token *tokens = NULL;
     int64_t start = clock_now_us();
     atomic_store(&s->cancelled, false);
+    s->n_requests++;
     if (!full.text)
         return error_set(err, BMOE_E_MISUSE, BMOE_SCOPE_REQUEST, "no text");
     int rc = prompt_tokenize(s, full.text, full.text_bytes, true, &tokens, err);

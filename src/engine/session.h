@@ -116,6 +116,10 @@ struct bmoe_session {
     struct kv_state boundary; /* of the last prompt, where the memory cannot be cut; partial */
     double *choice_logp;      /* of the last decision */
 
+    struct trace *trace; /* NULL: nobody asked */
+    uint32_t n_requests;
+    bool decoding; /* the graph's token is one of an answer */
+
     char *text; /* the last answer */
     size_t text_bytes, text_cap;
     int64_t prefill_tokens, prefill_us, decode_tokens, decode_us;
@@ -194,6 +198,13 @@ int prompt_tokenize(struct bmoe_session *s, const char *text, size_t bytes, bool
 int prompt_run(struct bmoe_session *s, const llama_token *tokens, uint32_t n, bool reuse,
                uint32_t stable, const struct bmoe_generate *g, struct bmoe_result *out,
                struct bmoe_error *err);
+
+/* trace.c: events for who asked. node: as the scheduler's callback; true: compute up to here. */
+int trace_open(struct bmoe_session *s, struct bmoe_error *err);
+void trace_close(struct bmoe_session *s);
+void trace_graph_begin(struct bmoe_session *s, uint32_t n);
+bool trace_node(struct bmoe_session *s, struct ggml_tensor *node, bool ask);
+void trace_graph_end(struct bmoe_session *s);
 
 /* state.c: whether the memory can be cut at any token, and whether a copy can be: of a sliding
  * window's layers it has the window only. */

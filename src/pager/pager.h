@@ -205,7 +205,9 @@ bool pager_extent_resident(const struct pager *p, uint32_t extent);
  */
 struct pager_read_record {
     int file;
-    uint64_t offset, bytes;
+    uint64_t offset, bytes, latency_us;
+    uint32_t reader;
+    uint32_t cause; /* 0: none of the following; 1: a fault or a wait, 2: routed, 3: ahead */
 };
 void pager_trace_reads(struct pager *p, bool on);
 /* Takes what was recorded; the caller frees *out. */

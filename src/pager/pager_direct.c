@@ -15,7 +15,7 @@ static void note_direct(void *ctx, const struct pager_file *f, uint64_t offset, 
     if (!atomic_load_explicit(&p->tracing, memory_order_relaxed))
         return;
     pthread_mutex_lock(p->lock);
-    trace_add(p, f, offset, bytes);
+    trace_add(p, NULL, f, offset, bytes);
     pthread_mutex_unlock(p->lock);
 }
 

@@ -123,6 +123,8 @@ struct reader {
     unsigned n_victims;
     bool covered; /* the victims' room is what the group fills */
     struct reader_costs costs;
+    int64_t read_from_us; /* when the read call that is under way began */
+    unsigned cause;       /* of the reads, as pager_read_record has it */
 };
 
 struct replay {
@@ -314,7 +316,9 @@ int pinned_wait(struct pager *p, void (*progress)(void *, float), void *user,
 
 /* pager_replay.c, locked */
 bool replay_step(struct pager *p, struct reader *r); /* false: nothing to replay */
-void trace_add(struct pager *p, const struct pager_file *f, uint64_t offset, uint64_t bytes);
+/* r: the reader that read, or NULL. */
+void trace_add(struct pager *p, const struct reader *r, const struct pager_file *f, uint64_t offset,
+               uint64_t bytes);
 
 /* Reads into r's bounce buffer, twice if need be; *data points at the first byte. Not locked. */
 int reader_read(struct reader *r, struct pager_file *f, uint64_t offset, uint64_t bytes,

@@ -87,15 +87,16 @@ static void note_read(void *ctx, const struct pager_file *f, uint64_t offset, ui
     r->costs.read_bytes += bytes;
     if (atomic_load_explicit(&r->pager->tracing, memory_order_relaxed)) {
         pthread_mutex_lock(r->pager->lock);
-        trace_add(r->pager, f, offset, bytes);
+        trace_add(r->pager, r, f, offset, bytes);
         pthread_mutex_unlock(r->pager->lock);
+        r->read_from_us = clock_now_us();
     }
 }
 
 int reader_read(struct reader *r, struct pager_file *f, uint64_t offset, uint64_t bytes,
                 char **data, struct bmoe_error *err)
 {
-    int64_t start = clock_now_us();
+    int64_t start = r->read_from_us = clock_now_us();
     int rc = file_read(f, offset, bytes, r->bounce, data, note_read, r, err);
     if (rc) {
         r->costs.retries++;
@@ -116,8 +117,10 @@ static int group_read(struct reader *r, struct bmoe_error *err)
 {
     const struct group *g = &r->group;
     char *data;
+    r->cause = (unsigned)g->queue + 1;
     int rc = reader_read(r, g->m->file, slice_offset(g->m, g->first - g->m->first_extent),
                          group_bytes(g), &data, err);
+    r->cause = 0;
     if (rc)
         return rc;
     rc = place_group(r, data);

@@ -15,7 +15,8 @@ void pager_trace_reads(struct pager *p, bool on)
 }
 
 /* A record that finds no memory is left out: the trace is then short, the run goes on. */
-void trace_add(struct pager *p, const struct pager_file *f, uint64_t offset, uint64_t bytes)
+void trace_add(struct pager *p, const struct reader *r, const struct pager_file *f, uint64_t offset,
+               uint64_t bytes)
 {
     if (p->n_trace == p->trace_cap) {
         size_t cap = p->trace_cap ? p->trace_cap * 2 : 1024;
@@ -27,6 +28,11 @@ void trace_add(struct pager *p, const struct pager_file *f, uint64_t offset, uin
     }
     p->trace[p->n_trace++] =
         (struct pager_read_record){.file = f->number, .offset = offset, .bytes = bytes};
+    if (r) {
+        p->trace[p->n_trace - 1].latency_us = (uint64_t)(clock_now_us() - r->read_from_us);
+        p->trace[p->n_trace - 1].reader = r->index;
+        p->trace[p->n_trace - 1].cause = r->cause;
+    }
 }
 
 size_t pager_trace_take(struct pager *p, struct pager_read_record **out)

@@ -226,7 +226,41 @@ def a_table_is_read_by_name():
         holds(f"preamble {word}", word in preamble)
 
 
+def traces_change_no_bit():
+    def read(path):
+        with open(path, encoding="utf-8", newline="") as file:
+            return list(csv.DictReader(line for line in file if not line.startswith("#")))
+
+    def run_with(*options):
+        return subprocess.run([bmoe, *streamed, "-p", text, "-n", "8", *options], check=True,
+                              capture_output=True).stdout
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = {name: f"{folder}/{name}" for name in ("route", "io", "graph")}
+        plain = run_with()
+        same("routes and reads", run_with("--route-trace", path["route"], "--io-trace",
+                                          path["io"]), plain)
+        same("nodes", run_with("--graph-trace", path["graph"]), plain)
+        same("a full disk", run_with("--route-trace", "/dev/full"), plain)
+        routes, reads, nodes = (read(path[name]) for name in ("route", "io", "graph"))
+    decodes = {r["step"] for r in routes if r["phase"] == "1"}
+    same("a decode per token but the last", len(decodes), 7)
+    layers = {r["layer"] for r in routes}
+    for step in decodes:
+        rows = [r for r in routes if r["step"] == step]
+        same("experts of a token", len(rows), 4 * len(layers))
+        for layer in layers:
+            weights = [float(r["weight"]) for r in rows if r["layer"] == layer]
+            holds("weights add up", abs(sum(weights) - 1) < 1e-4)
+    holds("some are there, some are not", {r["residency"] for r in routes} == {"0", "1"})
+    holds("reads have a cause", {r["cause"] for r in reads} <= {"fault", "routed", "ahead"})
+    holds("reads are timed", all(int(r["latency_us"]) >= 0 < int(r["bytes"]) for r in reads))
+    holds("nodes of every graph", len({r["step"] for r in nodes}) == 8)
+    holds("expert matmuls among them", any(r["op"] == "MUL_MAT_ID" for r in nodes))
+
+
 answers_follow_each_other()
+traces_change_no_bit()
 a_table_is_read_by_name()
 perplexity_agrees_with_decisions()
 decisions_keep_their_prefix()
