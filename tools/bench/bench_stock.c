@@ -26,6 +26,13 @@ static struct llama_context *open_stock(const struct bench_options *o, bool repa
     return llama_init_from_model(*model, cp);
 }
 
+static void hush(enum ggml_log_level level, const char *text, void *user)
+{
+    (void)level;
+    (void)text;
+    (void)user;
+}
+
 static llama_token greedy(struct llama_context *ctx, int32_t n_vocab)
 {
     const float *logits = llama_get_logits_ith(ctx, -1);
@@ -39,6 +46,7 @@ static llama_token greedy(struct llama_context *ctx, int32_t n_vocab)
 int bench_stock_run(const struct bench_options *o, bool repack, double *prefill, double *decode)
 {
     struct llama_model *model;
+    llama_log_set(hush, NULL);
     struct llama_context *ctx = open_stock(o, repack, &model);
     if (!ctx)
         return -1;
