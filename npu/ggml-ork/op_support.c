@@ -108,11 +108,19 @@ static bool pays_for_packing(const struct plugin *p, const struct ggml_tensor *o
            placement_decide(&p->rules, &ask).on_npu;
 }
 
+/* A weight that was not given to this device draws no op to it. */
+static bool is_the_hosts(const struct plugin *p, const struct ggml_tensor *w)
+{
+    return w->buffer &&
+           ggml_backend_buffer_get_usage(w->buffer) == GGML_BACKEND_BUFFER_USAGE_WEIGHTS &&
+           ggml_backend_buft_get_device(ggml_backend_buffer_get_type(w->buffer)) != &p->device;
+}
+
 bool op_support_ask(const struct plugin *p, const struct ggml_tensor *op)
 {
     if (op_support_is_nothing(op))
         return true;
     if (op_support_shape(op))
         return weight_is_here(p, op->src[0]) || pays_for_packing(p, op);
-    return norm_row_is_rms(op) || norm_row_is_mul(op);
+    return norm_row_is_rms(op) || (norm_row_is_mul(op) && !is_the_hosts(p, op->src[1]));
 }

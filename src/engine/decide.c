@@ -119,7 +119,7 @@ static bool keeps_prefix(const struct deciding *w)
 static uint32_t usable(const struct deciding *w)
 {
     const struct kv_state *k = &w->s->prefix;
-    uint32_t common = 0, ubatch = w->s->o.n_ubatch;
+    uint32_t common = 0, ubatch = context_piece(w->s, UINT32_MAX);
     while (common < k->n && common < w->n_prefix && k->tokens[common] == w->tokens[common])
         common++;
     if (common == k->n && common == w->n_prefix)
@@ -155,7 +155,7 @@ static int compute(struct deciding *w, uint32_t to, struct bmoe_error *err)
         rc = context_decode(s, piece, s->n_kv + piece == w->n, err);
         if (rc < 0 && prefill_fall_back(s, err)) {
             w->r.n_reused = w->r.n_prefilled = from = 0;
-            rc = BMOE_OK;
+            rc = to > w->n_prefix && w->n_prefix > 0 ? compute(w, w->n_prefix, err) : BMOE_OK;
             continue;
         }
         if (rc == BMOE_OK && w->d->on_prefill)

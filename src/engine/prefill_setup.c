@@ -25,6 +25,14 @@ static void give_up(struct bmoe_session *s, const struct bmoe_error *err)
     s->o.prefill_ubatch = s->o.n_ubatch;
 }
 
+static void close_device(struct bmoe_session *s, const struct bmoe_error *why)
+{
+    if (s->device.backend)
+        ggml_backend_free(s->device.backend);
+    s->device = (struct device_opened){0};
+    give_up(s, why);
+}
+
 /* Tensors of three dimensions are the experts, by whatever name. */
 static bool takes_experts(void *ctx, ggml_backend_dev_t device)
 {
@@ -60,10 +68,7 @@ void prefill_open(struct bmoe_session *s)
             s->o.prefill_device = ggml_backend_dev_name(s->device.device);
         return;
     }
-    if (s->device.backend)
-        ggml_backend_free(s->device.backend);
-    s->device = (struct device_opened){0};
-    give_up(s, &err);
+    close_device(s, &err);
 }
 
 /* The N of blk.N.x; LAYERS_NONE: no layer's. */
@@ -74,6 +79,25 @@ static uint32_t layer_number(const char *name)
     if (sscanf(name, "blk.%u.%n", &n, &end) != 1 || end == 0)
         return LAYERS_NONE;
     return n;
+}
+
+/* A graph that is stopped at once shows what is computed in one place: all of it, when that is the
+ * CPU. A device that takes ops from the host's memory ends that place before the output head. */
+bool prefill_leaves_the_host_alone(struct bmoe_session *s)
+{
+    struct bmoe_error why = {0};
+    for (uint32_t i = 0; i < graph_map_n_weights(s->map); i++) {
+        const struct graph_weight *w = graph_map_weight(s->map, i);
+        const char *name = w->tensor->name;
+        if ((w->uses & GRAPH_USE_MATRIX) &&
+            (strcmp(name, "output.weight") == 0 || strcmp(name, "token_embd.weight") == 0))
+            return true;
+    }
+    error_set(&why, BMOE_E_DEVICE, BMOE_SCOPE_REQUEST,
+              "%s computes from the host's memory, also in graphs that are not given to it",
+              s->o.prefill_device);
+    close_device(s, &why);
+    return false;
 }
 
 /* Device memory of this kind is the host's own. */
@@ -306,6 +330,7 @@ bool prefill_fall_back(struct bmoe_session *s, const struct bmoe_error *err)
         s->prefill = NULL;
         s->unchecked = false;
     }
+    s->prefix.n = s->boundary.n = 0; /* states that it computed */
     context_keep(s, 0);
     return true;
 }

@@ -217,6 +217,32 @@ static int open_stream(struct bmoe_session *s, struct bmoe_error *err)
     return stream_create(&s->stream, &c, err);
 }
 
+/* Loads the model and learns its graph; once more without the device when that takes ops of graphs
+ * whose weights are the host's: then neither the graph nor decode is the CPU's. */
+static int load_and_learn(struct bmoe_session *s, struct bmoe_error *err)
+{
+    int rc = load_model(s, err);
+    if (rc == BMOE_OK)
+        rc = learn(s, err);
+    if (!s->device.device || (rc == BMOE_OK && prefill_leaves_the_host_alone(s)))
+        return rc;
+    llama_free(s->ctx);
+    llama_model_free(s->model);
+    graph_map_destroy(s->map);
+    repack_close(&s->repack);
+    if (s->batch.token)
+        llama_batch_free(s->batch);
+    free(s->tokens);
+    s->ctx = NULL;
+    s->model = NULL;
+    s->map = NULL;
+    s->tokens = NULL;
+    s->batch = (struct llama_batch){0};
+    s->buffers = (struct context_buffers){0};
+    rc = load_model(s, err);
+    return rc == BMOE_OK ? learn(s, err) : rc;
+}
+
 static int open_all(struct bmoe_session *s, const struct bmoe_options *o, struct bmoe_error *err)
 {
     int rc = options_resolve(s, o, err);
@@ -235,9 +261,7 @@ static int open_all(struct bmoe_session *s, const struct bmoe_options *o, struct
     if (rc == BMOE_OK)
         rc = open_pager(s, err);
     if (rc == BMOE_OK)
-        rc = load_model(s, err);
-    if (rc == BMOE_OK)
-        rc = learn(s, err);
+        rc = load_and_learn(s, err);
     if (rc == BMOE_OK)
         rc = place_weights(s, err);
     if (rc == BMOE_OK)

@@ -153,6 +153,8 @@ uint32_t context_keep(struct bmoe_session *s, uint32_t n);
 /* prefill_setup.c: opens the device that the options name, before the load; without one the options
  * lose their device. */
 void prefill_open(struct bmoe_session *s);
+/* With the graph learned: whether it was all the CPU's. Else the device is closed, with a line. */
+bool prefill_leaves_the_host_alone(struct bmoe_session *s);
 /* With the weights placed: the device's slots, loaders and types. A device that will not do costs a
  * line. */
 int prefill_setup(struct bmoe_session *s, struct bmoe_error *err);
