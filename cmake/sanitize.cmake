@@ -17,6 +17,7 @@ endif()
 set(BMOE_TEST_ENVIRONMENT
   "OMP_WAIT_POLICY=passive"
   "ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1"
+  "LSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/cmake/lsan.supp:print_suppressions=0"
   "UBSAN_OPTIONS=print_stacktrace=1"
   "TSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/cmake/tsan.supp:second_deadlock_stack=1")
 

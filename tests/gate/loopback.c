@@ -12,14 +12,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Asked by LeakSanitizer: what the RPC backend keeps for a server it knows is never given back. */
-const char *__lsan_default_suppressions(void);
-
-const char *__lsan_default_suppressions(void)
-{
-    return "leak:libggml-rpc\n";
-}
-
 static struct sockaddr_in local(unsigned port)
 {
     struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
