@@ -150,7 +150,7 @@ int context_create(struct bmoe_session *s, uint32_t n_outputs, struct bmoe_error
     if (!s->ctx)
         return error_set(err, BMOE_E_MODEL, BMOE_SCOPE_SESSION,
                          "libllama makes no context of %u tokens for %s: %s", s->o.n_ctx,
-                         s->o.model, s->llama_log.last);
+                         s->o.model, s->llama_log.first);
     s->n_outputs = n_outputs;
     s->n_ctx = llama_n_ctx(s->ctx);
     return BMOE_OK;
@@ -256,13 +256,13 @@ static int judge(struct bmoe_session *s, int decoded, uint32_t n_logits, struct 
     }
     if (s->on_device && decoded != 0 && decoded != 1)
         return error_set(err, BMOE_E_DEVICE, BMOE_SCOPE_REQUEST, "a graph failed on %s: %s",
-                         s->o.prefill_device, s->llama_log.last);
+                         s->o.prefill_device, s->llama_log.first);
     if (decoded == 1)
         return error_set(err, BMOE_E_CONTEXT, BMOE_SCOPE_REQUEST,
                          "libllama finds no room for the tokens in its context of %u", s->n_ctx);
     if (decoded != 0)
         return error_set(err, BMOE_E_INTERNAL, BMOE_SCOPE_REQUEST,
-                         "libllama's decode answered %d: %s", decoded, s->llama_log.last);
+                         "libllama's decode answered %d: %s", decoded, s->llama_log.first);
     return s->unchecked ? check_finite(s, n_logits, err) : BMOE_OK;
 }
 

@@ -9,18 +9,19 @@ static _Thread_local struct llama_log *current;
 static void on_line(enum ggml_log_level level, const char *text, void *user)
 {
     (void)user;
-    if (!current || level < GGML_LOG_LEVEL_ERROR || level == GGML_LOG_LEVEL_CONT || !text[0])
+    if (!current || level < GGML_LOG_LEVEL_ERROR || level == GGML_LOG_LEVEL_CONT || !text[0] ||
+        current->first[0])
         return;
     size_t n = strcspn(text, "\n");
-    if (n >= sizeof current->last)
-        n = sizeof current->last - 1;
-    memcpy(current->last, text, n);
-    current->last[n] = '\0';
+    if (n >= sizeof current->first)
+        n = sizeof current->first - 1;
+    memcpy(current->first, text, n);
+    current->first[n] = '\0';
 }
 
 void llama_log_enter(struct llama_log *log)
 {
-    log->last[0] = '\0';
+    log->first[0] = '\0';
     current = log;
     llama_log_set(on_line, NULL);
 }

@@ -128,7 +128,7 @@ static int load_model(struct bmoe_session *s, struct bmoe_error *err)
     if (!s->model)
         return error_set(err, BMOE_E_MODEL, BMOE_SCOPE_SESSION, "libllama refuses %s: %s",
                          s->o.model,
-                         s->llama_log.last[0] ? s->llama_log.last : "it does not say why");
+                         s->llama_log.first[0] ? s->llama_log.first : "it does not say why");
     if (s->load_read_file)
         log_line(
             &s->log, BMOE_LOG_WARN,

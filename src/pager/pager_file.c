@@ -267,6 +267,17 @@ static int read_buffered(struct pager_file *f, uint64_t offset, uint64_t bytes, 
     return rc;
 }
 
+/* Whether somebody wrote to the file since it was opened: then what was read before and what is
+ * read now need not belong together, and neither is an answer made of both. */
+static bool was_written(const struct pager_file *f, int fd)
+{
+    struct stat now;
+    if (!S_ISREG(f->opened.st_mode) || fstat(fd, &now) != 0)
+        return false;
+    return now.st_mtim.tv_sec != f->opened.st_mtim.tv_sec ||
+           now.st_mtim.tv_nsec != f->opened.st_mtim.tv_nsec;
+}
+
 int file_read(struct pager_file *f, uint64_t offset, uint64_t bytes, char *buffer, char **data,
               file_read_fn *note, void *note_ctx, struct bmoe_error *err)
 {
@@ -279,9 +290,12 @@ int file_read(struct pager_file *f, uint64_t offset, uint64_t bytes, char *buffe
     }
     if (!direct)
         rc = read_buffered(f, offset, bytes, buffer, data, note, note_ctx);
+    int fd = direct ? f->fd_direct : atomic_load(&f->fd_buffered);
+    if (rc == 0 && was_written(f, fd))
+        return error_set(err, BMOE_E_IO, BMOE_SCOPE_REQUEST,
+                         "%s was written to while in use; open the model again", f->path);
     if (rc == 0)
         return 0;
-    int fd = direct ? f->fd_direct : atomic_load(&f->fd_buffered);
     return read_error(f, fd, offset, bytes, rc > 0 ? rc : 0, err);
 }
 

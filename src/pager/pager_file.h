@@ -38,7 +38,8 @@ uint64_t file_buffer_bytes(uint64_t bytes);
 
 /* Reads [offset, offset + bytes) into buffer (page aligned, file_buffer_bytes(bytes) large); *data
  * is where the first byte landed. Continues short reads, repeats interrupted ones. note is called
- * after every pread that gave bytes. Fails with IO. */
+ * after every pread that gave bytes. Fails with IO, also when the file was written to since it was
+ * opened. */
 int file_read(struct pager_file *f, uint64_t offset, uint64_t bytes, char *buffer, char **data,
               file_read_fn *note, void *note_ctx, struct bmoe_error *err);
 

@@ -6,17 +6,21 @@
 #include "gguf_build.h"
 #include "model/gguf_index.h"
 
+#include <fcntl.h>
 #include <ggml.h>
 #include <gguf.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
+
+#define CUT "cut.gguf"
 
 static const char *model_path;
 
@@ -115,6 +119,35 @@ static void any_shard_names_the_set(void **state)
     }
 }
 
+/* Cut at a tensor's first byte, behind it and before its last one. */
+static void a_file_cut_anywhere_is_refused(void **state)
+{
+    (void)state;
+    struct gguf_index *whole = NULL, *x = NULL;
+    struct bmoe_error err = {0};
+    assert_int_equal(gguf_index_open(&whole, model_path, &err), 0);
+    struct stat st;
+    assert_int_equal(stat(model_path, &st), 0);
+    int from = open(model_path, O_RDONLY), to = open(CUT, O_RDWR | O_CREAT | O_TRUNC, 0600);
+    assert_true(from >= 0 && to >= 0);
+    assert_int_equal(sendfile(to, from, NULL, (size_t)st.st_size), st.st_size);
+    /* From the end on, so that each cut is a shorter file. */
+    for (int64_t i = (int64_t)gguf_index_n_tensors(whole) - 1; i >= 0; i--) {
+        const struct gguf_tensor *t = gguf_index_tensor(whole, (uint32_t)i);
+        const uint64_t ends[] = {t->offset + t->bytes - 1, t->offset + 1, t->offset};
+        for (size_t k = 0; k < sizeof ends / sizeof *ends; k++) {
+            assert_int_equal(ftruncate(to, (off_t)ends[k]), 0);
+            assert_int_equal(gguf_index_open(&x, CUT, &err), BMOE_E_MODEL);
+            assert_non_null(strstr(err.text, CUT));
+            assert_null(x);
+        }
+    }
+    close(from);
+    close(to);
+    unlink(CUT);
+    gguf_index_close(whole);
+}
+
 static void links_are_kept_as_given(void **state)
 {
     (void)state;
@@ -191,6 +224,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(agrees_with_ggufs_own_reader),
         cmocka_unit_test(answers_metadata),
         cmocka_unit_test(any_shard_names_the_set),
+        cmocka_unit_test(a_file_cut_anywhere_is_refused),
         cmocka_unit_test(links_are_kept_as_given),
         cmocka_unit_test(a_large_vocabulary_is_passed_over),
         cmocka_unit_test(many_tensors_are_found_by_name),
