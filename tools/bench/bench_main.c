@@ -3,6 +3,7 @@
 
 #include "base/host.h"
 #include "omp_spin.h"
+#include "replay.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -13,6 +14,7 @@
 
 static const char usage[] =
     "Usage: bmoe-bench -m MODEL [OPTION]...\n"
+    "       bmoe-bench replay TRACE [--svg FILE]\n"
     "Prints how near streamed runs come to max(compute, reads), all in one run, as ratios.\n\n"
     "  -m MODEL       a GGUF file with experts (make bench makes one of 4.3 GB)\n"
     "  --cache-mb N   budget of resident experts (700)\n"
@@ -165,6 +167,8 @@ int main(int argc, char **argv)
     static struct bench_case cases[BENCH_MAX_CASES];
     struct bmoe_error err = {0};
     struct stat st;
+    if (argc > 1 && strcmp(argv[1], "replay") == 0)
+        return replay_main(argc - 1, argv + 1);
     omp_spin_settle(argv);
     int rc = parse(&o, argc, argv);
     if (rc)
