@@ -5,16 +5,19 @@
  * it is the CPU's. That also is how libllama finds the packed type: it asks with the weight in a
  * buffer of the default type first, hears no, and asks again with the extra one. A weight that lies
  * nowhere yet (a probe, a test) is accepted; should it end up in plain memory, it is packed for the
- * product and dropped. Everything else is refused, so ggml's scheduler gives it to the CPU, which
- * reads our plain memory in place. */
+ * product and dropped. RMS_NORM and MUL are taken where the weights of the MUL are ours, for the
+ * sake of the products after them (node_fusion.c). Everything else is refused, so ggml's scheduler
+ * gives it to the CPU, which reads our plain memory in place. */
 #include "op_support.h"
 
 #include "norm_row.h"
 
+/* No rows are fine: the last layer of a piece of which no logits are wanted has none, and who
+ * refuses them makes the scheduler copy their weights. */
 static bool rows_fit(const struct ggml_tensor *x, const struct ggml_tensor *dst)
 {
     return x->type == GGML_TYPE_F32 && x->nb[0] == sizeof(float) && dst->type == GGML_TYPE_F32 &&
-           ggml_is_contiguous(dst) && ggml_nelements(dst) > 0 && ggml_nrows(x) < 1 << 24;
+           ggml_is_contiguous(dst) && ggml_nrows(x) < 1 << 24;
 }
 
 static bool mul_mat_fits(const struct ggml_tensor *op)

@@ -14,8 +14,9 @@
 
 #define PACKED_ALIGN 64
 
-/* At most one per address: binding a tensor of another type or shape there ends the former one's
- * weight, and that tensor with it. */
+/* One per address, type and shape: a caller may bind several tensors to one place and fill them in
+ * turn (layers that take a slot one after the other), and those of another type or shape must not
+ * lose what theirs points to. */
 struct packed_entry {
     const void *address;
     struct packed_weight *weight; /* owned */
@@ -82,19 +83,22 @@ static bool holds(const struct packed_weight *w, const struct ggml_tensor *t)
            w->n_matrices == t->ne[2] * t->ne[3];
 }
 
-/* The entry at this address, a new empty one if there is none; NULL: no memory. Locked. */
-static struct packed_entry *entry_at(struct packed_range *r, const void *address)
+/* The entry for this tensor, a new empty one if there is none; NULL: no memory. Locked. */
+static struct packed_entry *entry_for(struct packed_range *r, const struct ggml_tensor *t)
 {
     struct packed_entry *grown;
 
-    for (size_t i = 0; i < r->n_entries; i++)
-        if (r->entries[i].address == address)
-            return &r->entries[i];
+    for (size_t i = 0; i < r->n_entries; i++) {
+        struct packed_entry *e = &r->entries[i];
+
+        if (e->address == t->data && (!e->weight || holds(e->weight, t)))
+            return e;
+    }
     grown = realloc(r->entries, (r->n_entries + 1) * sizeof(*grown));
     if (!grown)
         return NULL;
     r->entries = grown;
-    grown[r->n_entries] = (struct packed_entry){.address = address};
+    grown[r->n_entries] = (struct packed_entry){.address = t->data};
     return &grown[r->n_entries++];
 }
 
@@ -106,13 +110,9 @@ static enum ggml_status entry_bind(struct packed_range *r, struct packed_entry *
 
     if (!entry)
         return GGML_STATUS_ALLOC_FAILED;
-    if (!entry->weight || !holds(entry->weight, t)) {
-        packed_weight_destroy(entry->weight);
-        entry->weight = NULL;
-        if (packed_weight_create(&place, t, &entry->weight, &error) < 0) {
-            plugin_log(GGML_LOG_LEVEL_ERROR, "%s does not fit: %s", t->name, error.text);
-            return GGML_STATUS_ALLOC_FAILED;
-        }
+    if (!entry->weight && packed_weight_create(&place, t, &entry->weight, &error) < 0) {
+        plugin_log(GGML_LOG_LEVEL_ERROR, "%s does not fit: %s", t->name, error.text);
+        return GGML_STATUS_ALLOC_FAILED;
     }
     t->extra = entry->weight;
     return GGML_STATUS_SUCCESS;
@@ -127,7 +127,7 @@ static enum ggml_status packed_init(ggml_backend_buffer_t buffer, struct ggml_te
     if (t->view_src || !packed_weight_fits(t))
         return GGML_STATUS_SUCCESS;
     pthread_mutex_lock(&r->lock);
-    status = entry_bind(r, entry_at(r, t->data), t);
+    status = entry_bind(r, entry_for(r, t), t);
     pthread_mutex_unlock(&r->lock);
     return status;
 }

@@ -62,6 +62,8 @@ size_t packed_weight_bytes(const struct weight_format *format, const struct ggml
     options = weight_format_options(&own);
     one = ork_weight_bytes(own.type, (uint32_t)t->ne[1], (uint32_t)t->ne[0], &options, NULL);
     one += (size_t)t->ne[1] * weight_format_n_scales(&own, (uint32_t)t->ne[0]) * sizeof(float);
+    /* ggml wants no less than the tensor's own bytes, of each matrix too: it may be set alone. */
+    one = one > t->nb[2] ? one : t->nb[2];
     return (size_t)(t->ne[2] * t->ne[3]) * one;
 }
 

@@ -39,7 +39,8 @@ struct packed_weight {
 /* Whether a tensor of this type and shape can be packed (its strides must be those of a new one).
  */
 bool packed_weight_fits(const struct ggml_tensor *tensor);
-/* Device memory and scales that it takes; 0 = cannot be packed. */
+/* Device memory and scales that it takes, and no less than what it has in its own type; 0 = cannot
+ * be packed. */
 size_t packed_weight_bytes(const struct weight_format *format, const struct ggml_tensor *tensor);
 
 /* Where a weight is made. */

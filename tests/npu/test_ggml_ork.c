@@ -180,6 +180,51 @@ static void experts_go_together(void **state)
     ggml_backend_free(ork);
 }
 
+/* Tensors of other types or shapes bound to one place: each is multiplied as it was set. */
+static void tensors_share_a_place(void **state)
+{
+    static const struct product_shape two[] = {{GGML_TYPE_Q8_0, 64, 32, 1, 5, 0, 1},
+                                               {GGML_TYPE_F16, 64, 48, 1, 5, 0, 1}};
+    ggml_backend_buffer_t place = ggml_backend_buft_alloc_buffer(fixture_packed(), 1 << 16);
+    ggml_backend_t ork = open_ork();
+
+    (void)state;
+    ggml_backend_buffer_set_usage(place, GGML_BACKEND_BUFFER_USAGE_WEIGHTS);
+    for (int round = 0; round < 2; round++) {
+        struct ggml_context *ctx = fixture_context();
+        struct ggml_tensor *w[2];
+
+        for (int i = 0; i < 2; i++) {
+            w[i] = fixture_weight(ctx, &two[i]);
+            assert_int_equal(
+                ggml_backend_tensor_alloc(place, w[i], ggml_backend_buffer_get_base(place)), 0);
+        }
+        for (int i = 0; i < 2; i++) {
+            struct ggml_context *rest = fixture_context();
+            struct ggml_tensor *node = fixture_node(rest, &two[i], w[i]);
+            ggml_backend_buffer_t buffer = ggml_backend_alloc_ctx_tensors(rest, ork);
+            struct ggml_cgraph *graph = ggml_new_graph(rest);
+            float want[5 * 48], *got = node->data;
+            struct product_data data;
+
+            fixture_fill(&two[i], 3 + (uint32_t)round, &data);
+            assert_int_equal(
+                fixture_compute(ork, fixture_packed(), &two[i], &data, SET_WHOLE, want), 0);
+            ggml_build_forward_expand(graph, node);
+            ggml_backend_tensor_set(w[i], data.w, 0, data.w_bytes);
+            ggml_backend_tensor_set(node->src[1], data.x, 0, data.x_floats * sizeof(float));
+            assert_int_equal(ggml_backend_graph_compute(ork, graph), GGML_STATUS_SUCCESS);
+            assert_memory_equal(got, want, data.out_floats * sizeof(float));
+            fixture_data_free(&data);
+            ggml_backend_buffer_free(buffer);
+            ggml_free(rest);
+        }
+        ggml_free(ctx);
+    }
+    ggml_backend_buffer_free(place);
+    ggml_backend_free(ork);
+}
+
 static void half_a_row_is_an_error_not_an_answer(void **state)
 {
     struct ggml_context *ctx = fixture_context();
@@ -370,6 +415,8 @@ static void the_rest_is_refused(void **state)
         if (ggml_backend_dev_supports_op(fixture_ork(), ops[i]))
             fail_msg("op %zu, %s, is taken", i, ggml_op_desc(ops[i]));
     assert_true(ggml_backend_dev_supports_op(fixture_ork(), ggml_mul_mat(ctx, w, x)));
+    assert_true(ggml_backend_dev_supports_op(
+        fixture_ork(), ggml_mul_mat(ctx, w, ggml_new_tensor_2d(ctx, GGML_TYPE_F32, 64, 0))));
     ggml_set_input(w);
     assert_false(ggml_backend_dev_supports_op(fixture_ork(), ggml_mul_mat(ctx, w, x)));
     ggml_free(ctx);
@@ -478,6 +525,7 @@ int main(void)
         cmocka_unit_test(products_are_the_cpus),
         cmocka_unit_test(weights_come_in_any_order),
         cmocka_unit_test(experts_go_together),
+        cmocka_unit_test(tensors_share_a_place),
         cmocka_unit_test(half_a_row_is_an_error_not_an_answer),
         cmocka_unit_test(an_expert_that_is_not_there_is_an_error),
         cmocka_unit_test(packed_weights_can_be_read_back),

@@ -1,0 +1,145 @@
+/*
+ * The NPU backend (on its simulator) as prefill device: gate_ork MODEL. The reference is stock
+ * libllama with every layer resident on ORK0; a session that holds two layers of them at a time,
+ * fed from disk, must give the same bytes for the prompt's last row. Decoding is the CPU's, so only
+ * the first row of each request is compared.
+ */
+#include "gate_live.h"
+#include "gate_text.h"
+
+#include <llama.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { UBATCH = 64 };
+
+static const char *model;
+static ggml_backend_dev_t ork;
+
+static void quiet(enum ggml_log_level level, const char *text, void *data)
+{
+    (void)data;
+    if (level == GGML_LOG_LEVEL_ERROR)
+        fputs(text, stderr);
+}
+
+/* All layers there; what is no layer's stays on the host, as a session has it. */
+static struct llama_model *load_resident(void)
+{
+    ggml_backend_dev_t devices[] = {ork, NULL};
+    ggml_backend_buffer_type_t host =
+        ggml_backend_dev_buffer_type(ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_CPU));
+    struct llama_model_tensor_buft_override overrides[] = {{"^(output|token_embd)", host},
+                                                           {NULL, NULL}};
+    struct llama_model_params p = llama_model_default_params();
+    p.devices = devices;
+    p.n_gpu_layers = 999;
+    p.tensor_buft_overrides = overrides;
+    p.use_extra_bufts = false; /* of the CPU; those of devices are always asked */
+    struct llama_model *m = llama_model_load_from_file(model, p);
+    assert_non_null(m);
+    return m;
+}
+
+static struct llama_context *open_context(struct llama_model *m, const struct gate_case *c)
+{
+    struct llama_context_params p = llama_context_default_params();
+    struct llama_context *ctx;
+    p.n_ctx = c->n_ctx;
+    p.n_batch = p.n_ubatch = UBATCH;
+    p.n_seq_max = 1;
+    p.n_threads = p.n_threads_batch = (int32_t)c->n_threads;
+    p.flash_attn_type =
+        c->flash_attn ? LLAMA_FLASH_ATTN_TYPE_ENABLED : LLAMA_FLASH_ATTN_TYPE_DISABLED;
+    p.op_offload = false;
+    p.offload_kqv = false;
+    ctx = llama_init_from_model(m, p);
+    assert_non_null(ctx);
+    return ctx;
+}
+
+/* As much of the text as is two whole pieces, so that no piece is too short for the device. */
+static int two_pieces(const struct llama_vocab *vocab, llama_token *tokens, uint32_t *bytes)
+{
+    int n = 0;
+    for (*bytes = UBATCH / 4; n != 2 * UBATCH; ++*bytes) {
+        assert_in_range(*bytes, 1, 16 * UBATCH);
+        n = llama_tokenize(vocab, gate_text(*bytes), (int32_t)*bytes, tokens, 2 * UBATCH, true,
+                           true);
+    }
+    --*bytes;
+    return n;
+}
+
+/* The row of the prompt's last token; answers the prompt's bytes. */
+static uint32_t resident_row(const struct gate_case *c, struct gate_rows *rows)
+{
+    struct llama_model *m = load_resident();
+    struct llama_context *ctx = open_context(m, c);
+    const struct llama_vocab *vocab = llama_model_get_vocab(m);
+    llama_token tokens[2 * UBATCH];
+    uint32_t bytes;
+    const int n = two_pieces(vocab, tokens, &bytes);
+    for (int at = 0; at < n; at += UBATCH)
+        assert_int_equal(llama_decode(ctx, llama_batch_get_one(tokens + at, UBATCH)), 0);
+    assert_true(gate_rows_open(rows));
+    assert_true(
+        gate_rows_add(rows, llama_get_logits_ith(ctx, -1), (uint32_t)llama_vocab_n_tokens(vocab)));
+    llama_free(ctx);
+    llama_model_free(m);
+    return bytes;
+}
+
+static void prefill_is_the_resident_one(void **state)
+{
+    (void)state;
+    struct gate_case c;
+    gate_case_init(&c);
+    c.model = model;
+    c.n_ubatch = UBATCH;
+    c.budget = GATE_BUDGET_EIGHTH;
+    c.repack = false; /* of the output, which stays on the host in both */
+    struct gate_live want = {0};
+    struct session_hooks hooks = {.device = ork};
+    struct gate_live live = {.prompt_bytes = resident_row(&c, &want.rows), .n_predict = 1};
+    struct bmoe_session *s = gate_live_open(&c, true, &hooks);
+    struct bmoe_stats stats = {.size = sizeof stats};
+    for (int again = 0; again < 2; again++) {
+        gate_live_succeed(s, &live);
+        bmoe_session_stats(s, &stats);
+        printf("  device tokens %lld, nodes %lld, matmuls left to the CPU %lld, read %lld bytes\n",
+               (long long)stats.dev_tokens, (long long)stats.dev_nodes,
+               (long long)stats.dev_cpu_matmuls, (long long)stats.dev_read_bytes);
+        gate_live_same(&want, &live);
+    }
+    assert_true(stats.dev_tokens > 0 && stats.dev_nodes > 0 && stats.dev_read_bytes > 0);
+    gate_live_fini(&live);
+    bmoe_session_close(s);
+    gate_live_fini(&want);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(prefill_is_the_resident_one)};
+    if (argc < 2)
+        return 2;
+    model = argv[1];
+    setenv("ORK_TRANSPORT", "sim", 1);
+    setenv("ORK_MIN_ROWS", "1", 1);
+    llama_log_set(quiet, NULL);
+    ggml_backend_load_all_from_path(BMOE_BACKENDS_DIR);
+    for (size_t i = ggml_backend_reg_count(); i > 0; i--) {
+        ggml_backend_reg_t reg = ggml_backend_reg_get(i - 1);
+        if (strcmp(ggml_backend_reg_name(reg), "CPU") != 0)
+            ggml_backend_unload(reg);
+    }
+    if (!ggml_backend_load(ORK_PLUGIN) || !(ork = ggml_backend_dev_by_name("ORK0")))
+        return 1;
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
