@@ -6,6 +6,7 @@
  * model (options, prompt, grammar), then the load.
  */
 #include "cli_error.h"
+#include "config_json.h"
 #include "device_list.h"
 #include "help.h"
 #include "last_words.h"
@@ -139,6 +140,8 @@ static int run_action(struct run *run, struct texts *texts, struct csv *csv, str
         return output_end(run->output, err);
     case CLI_LIST_DEVICES:
         return device_list_print(run->output, err);
+    case CLI_DESCRIBE_PARAMS:
+        return config_json_describe(run->output, err);
     case CLI_RUN:
         break;
     }
@@ -155,6 +158,19 @@ static int conclude(struct run *run, int rc, const struct bmoe_error *err)
     if (rc < 0)
         terminal_line(run->terminal, "%s", err->text);
     return cli_error_exit_status(rc);
+}
+
+/* --show-config: the exit status says whether the options are right. */
+static int show_config(struct run *run, int rc, const struct bmoe_error *parsed, int argc,
+                       char **argv)
+{
+    struct bmoe_error err = {0};
+
+    if (config_json_show(run->output, run->options, rc, parsed, argc, argv, &err) < 0) {
+        terminal_line(run->terminal, "%s", err.text);
+        return EXIT_FAILED;
+    }
+    return rc < 0 ? EXIT_FAILED : EXIT_FINE;
 }
 
 int main(int argc, char **argv)
@@ -180,6 +196,8 @@ int main(int argc, char **argv)
     terminal_init(&terminal);
     if (rc == 0)
         rc = options_parse(&options, argc, argv, on_note, &terminal, &err);
+    if (config_json_wanted(argc, argv))
+        return show_config(&run, rc, &err, argc, argv);
     if (rc == 0)
         rc = cli_signals_start(&signals, &err);
     if (rc < 0) {

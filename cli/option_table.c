@@ -222,6 +222,13 @@ const struct option_row option_table[OPTION_COUNT] = {
     [OPT_LIST_DEVICES] = {"--list-devices", NULL, NULL, NULL, NULL,
                           "list the devices ggml finds, and end", .kind = OPTION_ACTION,
                           .min = CLI_LIST_DEVICES, .group = GROUP_OTHER, AT(action)},
+    [OPT_DESCRIBE_PARAMS] = {"--describe-params", NULL, NULL, NULL, NULL,
+                             "print all options as a JSON schema, and end", .kind = OPTION_ACTION,
+                             .min = CLI_DESCRIBE_PARAMS, .group = GROUP_OTHER, AT(action)},
+    [OPT_SHOW_CONFIG] = {"--show-config", NULL, NULL, NULL, NULL,
+                         "print as JSON what the options come to and whether they are right, and "
+                         "end",
+                         .kind = OPTION_SWITCH, .group = GROUP_OTHER, AT(show_config)},
     [OPT_HELP] = {"--help", "-h", NULL, NULL, NULL, "print this help, and end",
                   .kind = OPTION_ACTION, .min = CLI_HELP, .group = GROUP_OTHER, AT(action)},
     [OPT_VERSION] = {"--version", NULL, NULL, NULL, NULL, "print the version, and end",

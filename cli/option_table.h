@@ -72,6 +72,8 @@ enum option_id {
     OPT_IO_TRACE,
     OPT_GRAPH_TRACE,
     OPT_LIST_DEVICES,
+    OPT_DESCRIBE_PARAMS,
+    OPT_SHOW_CONFIG,
     OPT_HELP,
     OPT_VERSION,
     OPT_PLACE,

@@ -11,7 +11,7 @@
 #include "bmoe.h"
 #include "option_table.h"
 
-enum cli_action { CLI_RUN, CLI_HELP, CLI_VERSION, CLI_LIST_DEVICES };
+enum cli_action { CLI_RUN, CLI_HELP, CLI_VERSION, CLI_LIST_DEVICES, CLI_DESCRIBE_PARAMS };
 
 enum { CLI_STOP_MAX = 16 };
 
@@ -27,6 +27,7 @@ struct cli_options {
     const char *model;
     const char *prompt;
     const char *prompt_file; /* "-": standard input */
+    bool show_config;
     bool session;
     bool decide;
     int decide_cache;   /* enum bmoe_tristate */

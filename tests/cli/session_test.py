@@ -2,6 +2,7 @@
 schema in both directions, and what must hold from one request to the next."""
 
 import csv
+import json
 import re
 import signal
 import subprocess
@@ -259,7 +260,25 @@ def traces_change_no_bit():
     holds("expert matmuls among them", any(r["op"] == "MUL_MAT_ID" for r in nodes))
 
 
+def options_fit_their_schema():
+    def run_json(*options):
+        return json.loads(subprocess.run([bmoe, *options], capture_output=True).stdout)
+
+    properties = run_json("--describe-params")["properties"]
+    shown = run_json("--show-config", *streamed)
+    same("valid", shown["valid"], True)
+    same("every option is described", set(shown["config"]) | {"show-config"}, set(properties))
+    for name, value in shown["config"].items():
+        kinds = {"string": str, "boolean": bool, "integer": int, "number": float, "array": list}
+        either = properties[name].get("anyOf", [properties[name]])
+        holds(f"{name} = {value!r}", value is None or any(
+            isinstance(value, kinds[one["type"]]) and value in one.get("enum", [value])
+            and one.get("minimum", 0) <= (value if one["type"] in ("integer", "number") else 0)
+            for one in either))
+
+
 answers_follow_each_other()
+options_fit_their_schema()
 traces_change_no_bit()
 a_table_is_read_by_name()
 perplexity_agrees_with_decisions()
