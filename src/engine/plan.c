@@ -171,7 +171,9 @@ int plan_settle(struct bmoe_session *s, struct bmoe_error *err)
     if (!s->streamed)
         p->dense -= s->sums.expert_bytes < p->dense ? s->sums.expert_bytes : p->dense;
     uint64_t weights = s->streamed ? p->dense + p->budget : pinned_total(s, false);
-    p->total = p->program + scratch(s) + weights;
+    /* Mapped pages show in the process too, though the kernel may take them back. */
+    p->dense += s->sums.mapped_bytes;
+    p->total = p->program + scratch(s) + weights + s->sums.mapped_bytes;
     if (!fits(s, weights, 0))
         log_line(
             &s->log, BMOE_LOG_WARN,
@@ -214,7 +216,7 @@ void plan_describe(struct bmoe_session *s)
         s->mode, sizeof s->mode,
         "%s%s; run key: %s, repack %s, threads %u/%u, ubatch %u, ctx %u, fa %s, kv %s/%s, experts "
         "used %u%s",
-        how, o->dense == BMOE_DENSE_ANON ? "" : ", dense weights mapped from the file",
+        how, o->dense == BMOE_DENSE_ANON ? "" : ", dense weights mapped from the file, which fills the page cache",
         s->cpu_variant, repack_name(s), o->n_threads, o->n_threads_batch, o->n_ubatch, s->n_ctx,
         fa_name(o->flash_attn), o->cache_type_k, o->cache_type_v,
         o->n_expert_used ? o->n_expert_used

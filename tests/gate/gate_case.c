@@ -29,6 +29,7 @@ static const struct word {
     {"io", KIND_BOOL, AT(buffered), {"direct", "buffered"}},
     {"experts", KIND_BOOL, AT(load_all), {"routed", "all"}},
     {"place", KIND_CHOICE, AT(place), {"auto", "move", "copy", "none"}},
+    {"dense", KIND_CHOICE, AT(dense), {"anon", "mmap", "warm"}},
     {"readers", KIND_NUMBER, AT(n_readers), {0}},
     {"stock", KIND_BOOL, AT(stock), {"no", "yes"}},
 #undef AT
@@ -123,6 +124,7 @@ void gate_case_options(const struct gate_case *c, bool streamed, struct bmoe_opt
     o->n_threads = c->n_threads;
     o->flash_attn = c->flash_attn ? BMOE_ON : BMOE_OFF;
     o->cpu_repack = c->repack ? BMOE_ON : BMOE_OFF;
+    o->dense = c->dense;
     o->n_expert_used = c->n_expert_used;
     o->stream = streamed ? BMOE_ON : BMOE_OFF;
     o->n_readers = c->n_readers;

@@ -27,6 +27,7 @@ struct gate_case {
     enum gate_budget budget;
     bool buffered, load_all;
     enum bmoe_place place;
+    enum bmoe_dense dense;
     uint32_t n_readers;
 
     /* With a prefill device; zero: the defaults. */
