@@ -7,6 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Rows of a prompt whose experts decode is likely to want. */
+#define RECENT_ROWS 4
+
 struct prefill {
     struct prefill_config config;
     struct layers *layers;
@@ -15,6 +18,7 @@ struct prefill {
     const struct ggml_tensor **told; /* ids of each site, in this graph */
     char (*before)[GGML_MAX_NAME];   /* by layer: the node before its first, in another graph */
     uint64_t set[32];
+    uint64_t (*recent)[32]; /* by site of the map */
     void *scratch;
     size_t scratch_bytes;
 
@@ -34,10 +38,11 @@ static bool alloc_tables(struct prefill *p)
     uint32_t n = graph_map_n_sites(p->config.map);
     p->site_of = malloc((n + 1) * sizeof *p->site_of);
     p->told = calloc(n + 1, sizeof(*p->told));
+    p->recent = calloc(n + 1, sizeof *p->recent);
     p->before = calloc(p->layers->n_layers + 1, sizeof *p->before);
     p->scratch_bytes = (size_t)p->config.n_tokens_max * p->config.n_expert_max * sizeof(int32_t);
     p->scratch = malloc(p->scratch_bytes + 1);
-    if (!p->site_of || !p->told || !p->before || !p->scratch)
+    if (!p->site_of || !p->told || !p->recent || !p->before || !p->scratch)
         return false;
     for (uint32_t i = 0; i < n; i++)
         p->site_of[i] = LAYERS_NONE;
@@ -87,6 +92,7 @@ void prefill_destroy(struct prefill *p)
     layers_destroy(p->layers);
     free(p->site_of);
     free(p->told);
+    free(p->recent);
     free(p->before);
     free(p->scratch);
     free(p);
@@ -259,6 +265,8 @@ static void told_routing(struct prefill *p, uint32_t site, const struct ggml_ten
         return;
     bool known =
         routing_read(&r, p->set, p->layers->sites[own].n_expert, ids, p->scratch, p->scratch_bytes);
+    if (known)
+        routing_last(p->recent[site], p->layers->sites[own].n_expert, ids, RECENT_ROWS, p->scratch);
     p->failed |= !arena_experts(p->arena, own, known ? p->set : NULL);
     p->told[site] = ids;
 }
@@ -283,6 +291,11 @@ static bool told(struct prefill *p, struct ggml_tensor *node)
 bool prefill_node(struct prefill *p, struct ggml_tensor *node, bool ask)
 {
     return ask ? asked(p, node) : told(p, node);
+}
+
+const uint64_t *prefill_recent(const struct prefill *p, uint32_t site)
+{
+    return p->told[site] ? p->recent[site] : NULL;
 }
 
 void prefill_counters(const struct prefill *p, struct prefill_counters *out)

@@ -48,6 +48,10 @@ bool prefill_learned(struct prefill *p);
 /* The scheduler's callback between the two. */
 bool prefill_node(struct prefill *p, struct ggml_tensor *node, bool ask);
 
+/* The experts that the last rows of the last graph were routed to at this site of the map, a bit
+ * each; NULL: not known. Decode is likely to want them next. */
+const uint64_t *prefill_recent(const struct prefill *p, uint32_t site);
+
 struct prefill_counters {
     struct arena_counters arena;
     uint64_t nodes;       /* computed on the device */

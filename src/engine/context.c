@@ -266,6 +266,16 @@ static int judge(struct bmoe_session *s, int decoded, uint32_t n_logits, struct 
     return s->unchecked ? check_finite(s, n_logits, err) : BMOE_OK;
 }
 
+/* The prompt's experts are on the device; what its last rows wanted, decode is likely to want. */
+static void warm_up(struct bmoe_session *s)
+{
+    for (uint32_t i = 0; !s->hooks.cold_start && i < graph_map_n_sites(s->map); i++) {
+        const uint64_t *set = prefill_recent(s->prefill, i);
+        if (set)
+            stream_expect(s->stream, i, set);
+    }
+}
+
 static bool runs_there(const struct bmoe_session *s, uint32_t n)
 {
     return s->prefill && n >= s->o.prefill_min_tokens;
@@ -321,6 +331,8 @@ int context_decode(struct bmoe_session *s, uint32_t n, uint32_t n_logits, struct
     if (rc == BMOE_OK) {
         s->n_kv += n;
         s->device_tokens += s->on_device ? n : 0;
+        if (s->on_device && n_logits > 0)
+            warm_up(s);
     } else {
         drop_failed(s);
     }

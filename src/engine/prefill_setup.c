@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/host.h"
 #include "device/device_probe.h"
 
 #include <stdio.h>
@@ -58,6 +59,9 @@ void prefill_open(struct bmoe_session *s)
     } else if (s->o.prefill_device) {
         device_open(&s->device, s->o.prefill_device, s->o.backends_dir, takes_experts, s, &err);
     }
+    uint32_t cpus = host_cpu_count("");
+    if (s->o.prefill_loaders > 4 * cpus)
+        s->o.prefill_loaders = 4 * cpus;
     if (err.code == 0 && s->device.device && s->o.prefill_min_tokens != BMOE_MIN_TOKENS_AUTO &&
         s->o.prefill_ubatch < s->o.prefill_min_tokens)
         error_set(&err, BMOE_E_DEVICE, BMOE_SCOPE_REQUEST,
@@ -214,6 +218,10 @@ static void say(const struct bmoe_session *s)
              s->o.prefill_device, s->o.prefill_min_tokens, s->o.prefill_ubatch, c.n_slots,
              (double)c.device_bytes / (1 << 20), (double)c.host_bytes / (1 << 20),
              s->o.prefill_loaders);
+    if (ggml_backend_dev_host_buffer_type(s->device.device))
+        log_line(&s->log, BMOE_LOG_INFO,
+                 "the KV cache stays in the program's memory; its views are copied to %s per graph",
+                 s->o.prefill_device);
     if (c.n_carried || c.n_kept)
         log_line(&s->log, BMOE_LOG_INFO,
                  "%s takes %u dense weights in another type; %u stay on the CPU",

@@ -23,4 +23,10 @@ struct routing {
 bool routing_read(struct routing *out, uint64_t *set, uint32_t n_expert,
                   const struct ggml_tensor *ids, void *scratch, size_t scratch_bytes);
 
+/* The same for the last n_rows rows alone, of ids that routing_read has just read with this
+ * scratch.
+ */
+void routing_last(uint64_t *set, uint32_t n_expert, const struct ggml_tensor *ids, int64_t n_rows,
+                  const void *scratch);
+
 #endif

@@ -218,6 +218,13 @@ static void hint_predicted(struct stream *s, uint32_t site, struct ggml_tensor *
     pager_hint(s->config.pager, PAGER_AHEAD, s->extents, n, false);
 }
 
+void stream_expect(struct stream *s, uint32_t site, const uint64_t *set)
+{
+    size_t n = s->config.paged ? site_extents(s, site, set) : 0;
+    if (n > 0)
+        pager_hint(s->config.pager, PAGER_AHEAD, s->extents, n, false);
+}
+
 static void told_routing(struct stream *s, uint32_t site, struct ggml_tensor *ids)
 {
     const struct graph_site *g = graph_map_site(s->config.map, site);

@@ -39,6 +39,10 @@ void stream_graph_begin(struct stream *s, bool away);
  * read, a missed routing or an unbound weight; the pager is clean again afterwards. */
 int stream_graph_end(struct stream *s, struct bmoe_error *err);
 
+/* Between graphs: the experts of `set` at this site are likely to be wanted; they are read when
+ * nothing else is. */
+void stream_expect(struct stream *s, uint32_t site, const uint64_t *set);
+
 /* The scheduler's callback: ask first (true: compute up to this node and call again), then the
  * computed node (false: stop). */
 bool stream_node(struct stream *s, struct ggml_tensor *node, bool ask);

@@ -210,6 +210,33 @@ static void the_waits_are_what_makes_it_right(void **state)
     expect_wrong((struct arena_hooks){.skip_dense_wait = true, .delay_us = SLOW_US});
 }
 
+/* What the prompt's last rows wanted is read ahead for decode, which gives the same bits. */
+static void decode_starts_warm(void **state)
+{
+    (void)state;
+    enum { N_DECODE = 33 };
+    struct gate_case c;
+    struct gate_live live[2] = {{.prompt_bytes = 190, .n_predict = N_DECODE},
+                                {.prompt_bytes = 190, .n_predict = N_DECODE}};
+    int64_t read[2];
+    make_case(&c, GATE_BUDGET_HALF);
+    for (int cold = 0; cold < 2; cold++) {
+        struct session_hooks hooks = {.device = device, .cold_start = cold};
+        struct bmoe_session *s = gate_live_open(&c, true, &hooks);
+        gate_live_succeed(s, &live[cold]);
+        struct bmoe_stats t = stats_of(s);
+        read[cold] = t.bytes_read;
+        printf("  %s start: %.1f %% hits in %d tokens, %lld bytes read\n", cold ? "cold" : "warm",
+               100.0 * (double)t.hits / (double)(t.hits + t.misses + 1), N_DECODE - 1,
+               (long long)t.bytes_read);
+        bmoe_session_close(s);
+    }
+    gate_live_same(&live[0], &live[1]);
+    assert_true(read[0] > 0 && read[1] > 0);
+    gate_live_fini(&live[0]);
+    gate_live_fini(&live[1]);
+}
+
 static void a_missed_routing_is_slow_not_wrong(void **state)
 {
     (void)state;
@@ -284,6 +311,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(from_frames_in_three_slots),
         cmocka_unit_test(routed_and_whole_by_one_slow_loader),
         cmocka_unit_test(the_waits_are_what_makes_it_right),
+        cmocka_unit_test(decode_starts_warm),
         cmocka_unit_test(a_missed_routing_is_slow_not_wrong),
         cmocka_unit_test(every_width),
     };
