@@ -1,8 +1,8 @@
 /*
- * Prefill on a device with the CPU's own kernels: gate_device MODEL [quick|widths]. Placement is
- * the only difference to an all-CPU run under the same run key, so every logit row and the
- * perplexity must be the same bytes, whatever the arena does. Counters prove that the device did
- * the work, and the arena's waits are taken away one by one to see that they are what makes it
+ * Prefill on a device with the CPU's own kernels: gate_device MODEL [quick|widths|decisions].
+ * Placement is the only difference to an all-CPU run under the same run key, so every logit row and
+ * the perplexity must be the same bytes, whatever the arena does. Counters prove that the device
+ * did the work, and the arena's waits are taken away one by one to see that they are what makes it
  * right.
  */
 #include "gate_live.h"
@@ -303,6 +303,53 @@ static void every_width_of_512(void **state)
     widths_of(512);
 }
 
+/* Decisions on prompts that change little from one to the next: the same log-probabilities on the
+ * CPU, with routed reads and with whole layers. */
+enum { N_DECISIONS = 35, N_CHOICES = 3 };
+
+static void decide_all(const struct gate_case *c, bool there, double *logp)
+{
+    static const char *const choices[N_CHOICES] = {"yes", "no", "both"};
+    struct session_hooks hooks = {.device = there ? device : NULL};
+    struct bmoe_session *s = gate_live_open(c, true, &hooks);
+    for (uint32_t i = 0; i < N_DECISIONS; i++) {
+        struct bmoe_decide d;
+        struct bmoe_decide_result r = {.size = sizeof r};
+        struct bmoe_error err;
+        uint32_t bytes = 55 + i * 425 / (N_DECISIONS - 1);
+        bmoe_decide_init(&d);
+        d.prefix = gate_text(bytes + i) + i % 3;
+        d.prefix_bytes = bytes;
+        d.suffix = "?";
+        d.suffix_bytes = 1;
+        d.choices = choices;
+        d.n_choices = N_CHOICES;
+        if (bmoe_session_decide(s, &d, &r, &err) < 0)
+            fail_msg("decide: %s", err.text);
+        memcpy(logp + i * N_CHOICES, r.choice_logp, N_CHOICES * sizeof *logp);
+    }
+    struct bmoe_stats t = stats_of(s);
+    if (there)
+        print_stats(&t);
+    assert_true(!there || t.dev_tokens > 0);
+    bmoe_session_close(s);
+}
+
+static void decisions_are_the_same(void **state)
+{
+    (void)state;
+    static double logp[3][N_DECISIONS * N_CHOICES];
+    struct gate_case c;
+    make_case(&c, GATE_BUDGET_EIGHTH);
+    c.n_ubatch = 512;
+    decide_all(&c, false, logp[0]);
+    decide_all(&c, true, logp[1]);
+    c.prefill_whole = true;
+    decide_all(&c, true, logp[2]);
+    assert_memory_equal(logp[0], logp[1], sizeof logp[0]);
+    assert_memory_equal(logp[0], logp[2], sizeof logp[0]);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest all[] = {
@@ -317,6 +364,7 @@ int main(int argc, char **argv)
     };
     const struct CMUnitTest quick[] = {cmocka_unit_test(from_disk)};
     const struct CMUnitTest wide[] = {cmocka_unit_test(every_width_of_512)};
+    const struct CMUnitTest decisions[] = {cmocka_unit_test(decisions_are_the_same)};
     if (argc < 2)
         return 2;
     model = argv[1];
@@ -325,6 +373,8 @@ int main(int argc, char **argv)
         return 77;
     if (argc > 2 && strcmp(argv[2], "widths") == 0)
         return cmocka_run_group_tests(wide, NULL, NULL);
+    if (argc > 2 && strcmp(argv[2], "decisions") == 0)
+        return cmocka_run_group_tests(decisions, NULL, NULL);
     if (argc > 2)
         n_prompts = 2;
     return argc > 2 ? cmocka_run_group_tests(quick, make_right, drop_right)
