@@ -216,7 +216,10 @@ void plan_describe(struct bmoe_session *s)
         s->mode, sizeof s->mode,
         "%s%s; run key: %s, repack %s, threads %u/%u, ubatch %u, ctx %u, fa %s, kv %s/%s, experts "
         "used %u%s",
-        how, o->dense == BMOE_DENSE_ANON ? "" : ", dense weights mapped from the file, which fills the page cache",
+        how,
+        o->dense == BMOE_DENSE_ANON
+            ? ""
+            : ", dense weights mapped from the file, which fills the page cache",
         s->cpu_variant, repack_name(s), o->n_threads, o->n_threads_batch, o->n_ubatch, s->n_ctx,
         fa_name(o->flash_attn), o->cache_type_k, o->cache_type_v,
         o->n_expert_used ? o->n_expert_used
