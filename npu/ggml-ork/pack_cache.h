@@ -22,7 +22,7 @@ struct pack_key {
 typedef void pack_cache_say(const char *sentence);
 
 /* 0 or a negative errno, with a sentence said. */
-int pack_cache_open(const char *path, pack_cache_say *say, struct pack_cache **out);
+int pack_cache_open(const char *path, pack_cache_say *speak, struct pack_cache **out);
 /* NULL is fine. */
 void pack_cache_close(struct pack_cache *cache);
 
