@@ -67,7 +67,9 @@ int live_decide(struct live *l, const struct request *r, struct bmoe_error *err)
     }
     clock_gettime(CLOCK_MONOTONIC, &d.begun);
     bmoe_session_stats(l->run->session, &before);
+    decide_probe_begin(&l->run->traces->probe);
     rc = run(&d, choices, &result, err);
+    decide_probe_end(&l->run->traces->probe, r, rc == 0 ? &result : NULL);
     bmoe_session_stats(l->run->session, &after);
     free(choices);
     if (rc < 0 && rc != BMOE_E_CANCELLED) {

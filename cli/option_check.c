@@ -129,6 +129,8 @@ static int check_decide(const struct cli_options *o, struct bmoe_error *err)
                              "--decide needs --session: decisions are requests of a session");
     if (o->typed[OPT_DECIDE_PREFIX_CACHE] && !o->decide)
         return cli_error_set(err, BMOE_E_MISUSE, "--decide-prefix-cache needs --decide");
+    if (o->decide_probe != NULL && !o->decide)
+        return cli_error_set(err, BMOE_E_MISUSE, "--decide-probe needs --decide");
     if (o->decide_cache == BMOE_ON && o->prefill_device != NULL)
         return cli_error_set(err, BMOE_E_MISUSE,
                              "--decide-prefix-cache on and --prefill-device exclude each other: "

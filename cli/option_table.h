@@ -21,6 +21,7 @@ enum option_id {
     OPT_SESSION,
     OPT_DECIDE,
     OPT_DECIDE_PREFIX_CACHE,
+    OPT_DECIDE_PROBE,
     OPT_N_PREDICT,
     OPT_STOP,
     OPT_IGNORE_EOS,

@@ -30,6 +30,7 @@ struct cli_options {
     bool show_config;
     bool session;
     bool decide;
+    const char *decide_probe;
     int decide_cache;   /* enum bmoe_tristate */
     uint32_t n_predict; /* 0: until the context is full */
     struct cli_list stop;

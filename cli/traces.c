@@ -32,9 +32,11 @@ static struct trace_file *to_write(struct traces *t, enum trace_kind kind)
 
 static void on_route(void *user, const struct bmoe_route *r)
 {
+    struct traces *t = user;
     struct trace_file *f = to_write(user, TRACE_ROUTE);
     bool read = !r->resident && r->first;
 
+    decide_probe_route(&t->probe, r);
     if (f != NULL)
         check(user, f,
               fprintf(f->file, "%u,%d,%u,%u,%u,%u,%u,%.9g,%d,%llu,0\n", r->request, !r->prefill,
@@ -85,12 +87,14 @@ int traces_open(struct traces *t, const struct cli_options *o, struct terminal *
                                  strerror(errno));
         check(t, f, fputs(heads[i], f->file) >= 0);
     }
-    return 0;
+    return o->decide_probe != NULL ? decide_probe_open(&t->probe, o->decide_probe, terminal, err)
+                                   : 0;
 }
 
 void traces_attach(struct traces *t, struct bmoe_options *options)
 {
-    options->on_route = t->files[TRACE_ROUTE].file != NULL ? on_route : NULL;
+    options->on_route =
+        t->files[TRACE_ROUTE].file != NULL || t->probe.file != NULL ? on_route : NULL;
     options->on_read = t->files[TRACE_IO].file != NULL ? on_read : NULL;
     options->on_node = t->files[TRACE_GRAPH].file != NULL ? on_node : NULL;
     options->trace_user = t;
@@ -103,4 +107,5 @@ void traces_close(struct traces *t)
             check(t, &t->files[i], fclose(t->files[i].file) == 0);
         t->files[i].file = NULL;
     }
+    decide_probe_close(&t->probe);
 }

@@ -1,10 +1,12 @@
 /*
- * The files of --route-trace, --io-trace and --graph-trace: a table each, with names in its first
- * line that is no comment. Writing never ends a run; a full disk is said once per file.
+ * The files of --route-trace, --io-trace and --graph-trace, a table each with names in its first
+ * line that is no comment, and the probe of --decide-probe, which listens too. Writing never ends a
+ * run; a full disk is said once per file.
  */
 #ifndef BMOE_CLI_TRACES_H
 #define BMOE_CLI_TRACES_H
 
+#include "decide_probe.h"
 #include "options.h"
 #include "terminal.h"
 
@@ -19,6 +21,7 @@ struct trace_file {
 };
 
 struct traces {
+    struct decide_probe probe;
     struct trace_file files[TRACE_COUNT];
     struct terminal *terminal; /* borrowed */
 };

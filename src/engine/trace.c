@@ -25,8 +25,8 @@ struct pending {
 
 struct trace {
     struct pending p;
-    size_t room; /* ids that a graph routes in a layer at most */
-    uint32_t ordinal, first_pos;
+    size_t room;                    /* ids that a graph routes in a layer at most */
+    uint32_t ordinal, first_pos, n; /* n: tokens of the graph */
     bool prefill;
     int64_t told_us;
 };
@@ -99,13 +99,15 @@ static void flush_routing(struct bmoe_session *s)
     if (p->site == GRAPH_NONE)
         return;
     const struct graph_site *g = graph_map_site(s->map, p->site);
+    /* The last layer computes only the tokens whose logits are wanted: the last ones. */
+    uint32_t skipped = p->n_tokens < t->n ? t->n - p->n_tokens : 0;
     for (uint32_t i = 0; i < p->n_tokens * p->n_used; i++) {
         uint64_t bytes = 0;
         expert_there(s, p->site, (uint32_t)p->ids[i], &bytes);
         struct bmoe_route r = {.size = sizeof r,
                                .request = s->n_requests,
                                .prefill = t->prefill,
-                               .position = t->first_pos + i / p->n_used,
+                               .position = t->first_pos + skipped + i / p->n_used,
                                .layer = p->site,
                                .n_expert = g->n_expert,
                                .slot = i % p->n_used,
@@ -181,6 +183,7 @@ void trace_graph_begin(struct bmoe_session *s, uint32_t n)
         return;
     t->ordinal = 0;
     t->first_pos = s->n_kv;
+    t->n = n;
     t->prefill = n > 1 || !s->decoding;
     t->told_us = clock_now_us();
 }

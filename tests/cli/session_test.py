@@ -277,7 +277,35 @@ def options_fit_their_schema():
             for one in either))
 
 
+def a_probe_changes_no_bit():
+    with tempfile.TemporaryDirectory() as folder:
+        path = folder + "/probe"
+        scores = []
+        for probe in ([], ["--decide-probe", path]):
+            s = Session(schema, bmoe, *streamed, "--decide", *probe)
+            s.until("READY")
+            scores.append([s.ask("decide", "DECIDE", prefix=text, suffix=" So",
+                                 choices=[" the", " a"])["choice_logp"] for _ in range(2)])
+            same("refused ones have no line", s.ask("decide", "ERROR", prefix="a",
+                                                    choices=["b", "b"])["code"], "misuse")
+            s.end()
+        same("scores", scores[0], scores[1])
+        with open(path, encoding="utf-8") as file:
+            lines = [json.loads(line) for line in file]
+    same("lines", [line["seq"] for line in lines], [1, 2])
+    for line, logp in zip(lines, scores[1]):
+        same("scores in the line", line["logp"], logp)
+        for number, layer in enumerate(line["layers"]):
+            # The last layer computes the token whose logits are wanted, and nothing else.
+            last = number + 1 == len(line["layers"])
+            n = 1 if last else line["n_prefilled"]
+            same("every token is routed to four", sum(layer["cnt"]), 4 * n)
+            holds("weights add up", abs(sum(layer["wsum"]) - n) < 1e-3)
+            same("experts used", layer["nu"], sum(c > 0 for c in layer["cnt"]))
+
+
 answers_follow_each_other()
+a_probe_changes_no_bit()
 options_fit_their_schema()
 traces_change_no_bit()
 a_table_is_read_by_name()
