@@ -76,7 +76,8 @@ bool predict_next(struct predictor *p, uint32_t next, struct ggml_tensor *ids, u
     if (!readable(x) || !readable(router) || router->ne[0] != x->ne[0])
         return false;
     memset(set, 0, ROUTING_WORDS(site->n_expert) * sizeof *set);
-    for (int64_t t = 0; t < x->ne[1]; t++) {
+    int64_t step = (x->ne[1] + NEXT_EXPERTS_ROWS - 1) / NEXT_EXPERTS_ROWS;
+    for (int64_t t = 0; t < x->ne[1]; t += step) {
         const float *row = (const float *)((const char *)x->data + (size_t)t * x->nb[1]);
         for (uint32_t e = 0; e < site->n_expert; e++)
             p->scores[e] =

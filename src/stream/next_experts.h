@@ -10,6 +10,8 @@
 
 #include "stream/weights.h"
 
+#define NEXT_EXPERTS_ROWS 64
+
 struct predictor {
     const struct graph_map *map;
     float *scores; /* n_expert of them, the most of any site */
@@ -20,8 +22,10 @@ bool predictor_init(struct predictor *p, const struct graph_map *map);
 void predictor_fini(struct predictor *p);
 
 /* Sets in `set` (cleared first) the experts that site `next` will probably want, given the routing
- * tensor `ids` of the site before it, just computed. False when that cannot be told: a router that
- * was not found, of another type or shape, or activations that are not in host memory. */
+ * tensor `ids` of the site before it, just computed. Of more than NEXT_EXPERTS_ROWS tokens so many
+ * are asked, evenly spaced: a row costs n_embd times n_expert products on one core. False when that
+ * cannot be told: a router that was not found, of another type or shape, or activations that are
+ * not in host memory. */
 bool predict_next(struct predictor *p, uint32_t next, struct ggml_tensor *ids, uint32_t n_expert,
                   uint64_t *set);
 

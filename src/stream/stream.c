@@ -186,35 +186,30 @@ static void set_all(uint64_t *set, uint32_t n_expert)
         set[n_expert / 64] = ((uint64_t)1 << (n_expert % 64)) - 1;
 }
 
-/* What the next site will want is not known yet: all of it when this one wants nearly all, else
- * what the last wide graph routed to. */
-static void hint_ahead(struct stream *s, uint32_t site, uint32_t n_routed)
+/* What the next site will want is not known yet. Of a wide graph: all of it when this one wants
+ * nearly all, else what the last wide graph routed to. Of a narrow one, and the first wide one:
+ * what the next site's router says of this site's activations. */
+static bool guess_next(struct stream *s, uint32_t site, uint32_t n_routed, struct ggml_tensor *ids)
 {
-    if (site + 1 >= graph_map_n_sites(s->config.map))
-        return;
     const struct graph_site *g = graph_map_site(s->config.map, site);
     const struct graph_site *next = graph_map_site(s->config.map, site + 1);
     struct site *st = &s->sites[site + 1];
-    if (n_routed >= WHOLE_PART * g->n_expert)
+    if (s->wide && n_routed >= WHOLE_PART * g->n_expert) {
         set_all(st->routed, next->n_expert); /* overwritten when its routing is told */
-    else if (st->n_before)
+        return true;
+    }
+    if (s->wide && st->n_before) {
         memcpy(st->routed, st->before, ROUTING_WORDS(next->n_expert) * sizeof *st->routed);
-    else
-        return;
-    size_t n = site_extents(s, site + 1, st->routed);
-    pager_hint(s->config.pager, PAGER_AHEAD, s->extents, n, false);
+        return true;
+    }
+    return predict_next(&s->predictor, site + 1, ids, g->n_expert, st->routed);
 }
 
-/* Few tokens: what the next site's router says of this site's activations. */
-static void hint_predicted(struct stream *s, uint32_t site, struct ggml_tensor *ids)
+static void hint_ahead(struct stream *s, uint32_t site, uint32_t n_routed, struct ggml_tensor *ids)
 {
-    if (site + 1 >= graph_map_n_sites(s->config.map))
+    if (site + 1 >= graph_map_n_sites(s->config.map) || !guess_next(s, site, n_routed, ids))
         return;
-    uint32_t n_expert = graph_map_site(s->config.map, site)->n_expert;
-    struct site *st = &s->sites[site + 1];
-    if (!predict_next(&s->predictor, site + 1, ids, n_expert, st->routed))
-        return;
-    size_t n = site_extents(s, site + 1, st->routed);
+    size_t n = site_extents(s, site + 1, s->sites[site + 1].routed);
     pager_hint(s->config.pager, PAGER_AHEAD, s->extents, n, false);
 }
 
@@ -244,10 +239,7 @@ static void told_routing(struct stream *s, uint32_t site, struct ggml_tensor *id
     pager_used(s->config.pager, NULL, 0);
     size_t n = site_extents(s, site, st->routed);
     pager_hint(s->config.pager, PAGER_ROUTED, s->extents, n, true);
-    if (s->wide)
-        hint_ahead(s, site, r.n_routed);
-    else
-        hint_predicted(s, site, ids);
+    hint_ahead(s, site, r.n_routed, ids);
 }
 
 static bool missed(struct stream *s, const struct ggml_tensor *node)
