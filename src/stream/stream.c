@@ -202,6 +202,10 @@ static bool guess_next(struct stream *s, uint32_t site, uint32_t n_routed, struc
         memcpy(st->routed, st->before, ROUTING_WORDS(next->n_expert) * sizeof *st->routed);
         return true;
     }
+    /* A router that is not bound to our memory would be read through libllama's mapping. */
+    if (next->router == GRAPH_NONE ||
+        !weights_owns(s->config.weights, graph_map_weight(s->config.map, next->router)->tensor))
+        return false;
     return predict_next(&s->predictor, site + 1, ids, g->n_expert, st->routed);
 }
 
