@@ -102,7 +102,7 @@ run_tests() {
     shift
     log=build/ctest-$name.log
     mkdir -p build
-    ctest "$@" --output-on-failure >"$log" 2>&1
+    ctest "$@" -j "$(jobs)" --output-on-failure >"$log" 2>&1
     status=$?
     line=$(grep -E 'tests? passed, .*failed out of' "$log" || true)
     bad=$(echo "$line" | sed -n 's/.*, \([0-9]*\) tests* failed out of .*/\1/p')
