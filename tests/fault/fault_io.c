@@ -27,12 +27,14 @@ static ssize_t fault_pread(void *ctx, int fd, void *buf, size_t bytes, off_t off
 {
     enum { SECTOR = 4096 };
     struct fault_io *f = ctx;
+    static _Thread_local unsigned own_calls;
     unsigned call = atomic_fetch_add(&f->n_calls, 1);
     switch (atomic_load(&f->kind)) {
     case FAULT_EIO:
         return refuse(f, EIO);
     case FAULT_EIO_ONCE:
-        if (call % 7 == 0)
+        /* Counted by thread: the retry is the thread's next read, whatever others do meanwhile. */
+        if (own_calls++ % 7 == 0)
             return refuse(f, EIO);
         break;
     case FAULT_SHORT:

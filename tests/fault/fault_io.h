@@ -12,7 +12,7 @@
 enum fault_kind {
     FAULT_NONE,
     FAULT_EIO,         /* every read */
-    FAULT_EIO_ONCE,    /* each seventh read, never twice in a row */
+    FAULT_EIO_ONCE,    /* each seventh read of a thread, so never its retry */
     FAULT_SHORT,       /* half of what was asked for, down to a sector */
     FAULT_INTERRUPTED, /* each second call: EINTR */
     FAULT_SLOW,        /* 3 ms more per read */
