@@ -1,5 +1,8 @@
 /* The plug-in through ggml's public calls: products against the CPU backend, what is refused, how
- * weights may be set, and that streams and graphs leave nothing behind. */
+ * weights may be set, and that streams and graphs leave nothing behind.
+ *
+ * One file although long: each test is short, all share the shapes and bounds below, and the tests
+ * of every code and rotation run it whole. */
 #include <malloc.h>
 #include <math.h>
 #include <pthread.h>
