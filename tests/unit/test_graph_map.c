@@ -1,5 +1,5 @@
 /* Learning a graph by its ops: weights and their uses, experts, routing sites, with and without
- * names; and reading a routing decision through its strides. */
+ * names; reading a routing decision through its strides; and guessing the next one. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,6 +9,7 @@
 
 #include "graph/graph_map.h"
 #include "graph/routing.h"
+#include "stream/next_experts.h"
 
 #include <ggml-backend.h>
 #include <ggml.h>
@@ -178,6 +179,42 @@ static void test_routing_strides(void **state)
     drop(&m);
 }
 
+/* Both sites have one router here: what is guessed for the second is what its scores say. */
+static void test_next_experts(void **state)
+{
+    enum { N_TOKENS = 5, COLS = 32 };
+    static float w[N_EXPERT][COLS], x[N_TOKENS][COLS];
+    uint64_t want[ROUTING_WORDS(N_EXPERT)] = {0}, set[ROUTING_WORDS(N_EXPERT)];
+    struct predictor p;
+    struct model m;
+    (void)state;
+    build(&m, false);
+    struct ggml_tensor *matmul = graph_router(m.ids, N_EXPERT);
+    assert_ptr_equal(matmul->src[0], m.gate_inp);
+    assert_null(graph_router(m.ids, N_EXPERT + 1));
+    uint32_t router = graph_map_site(m.map, 0)->router;
+    assert_ptr_equal(graph_map_weight(m.map, router)->tensor, m.gate_inp);
+    for (unsigned e = 0; e < N_EXPERT; e++)
+        for (unsigned c = 0; c < COLS; c++)
+            w[e][c] = (float)((e * 13 + c * 7) % N_EXPERT);
+    for (unsigned t = 0; t < N_TOKENS; t++) { /* column t of the router ranks token t's experts */
+        x[t][t] = 1;
+        for (unsigned e = 0; e < N_EXPERT; e++)
+            if (w[e][t] >= N_EXPERT - N_USED)
+                want[e / 64] |= (uint64_t)1 << (e % 64);
+    }
+    assert_true(predictor_init(&p, m.map));
+    assert_false(predict_next(&p, 1, m.ids, N_EXPERT, set)); /* no data yet */
+    m.gate_inp->data = w;
+    matmul->src[1]->data = x;
+    assert_true(predict_next(&p, 1, m.ids, N_EXPERT, set));
+    assert_memory_equal(set, want, sizeof want);
+    m.gate_inp->type = GGML_TYPE_F16;
+    assert_false(predict_next(&p, 1, m.ids, N_EXPERT, set));
+    predictor_fini(&p);
+    drop(&m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -186,6 +223,7 @@ int main(void)
         cmocka_unit_test(test_site_by_ordinal),
         cmocka_unit_test(test_no_weights_is_an_error),
         cmocka_unit_test(test_routing_strides),
+        cmocka_unit_test(test_next_experts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
