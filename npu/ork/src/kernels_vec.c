@@ -152,6 +152,7 @@ static void scale(float *out, const int32_t *acc, const float *b, float a, size_
     ork_kernels_scalar()->scale(out + i, acc + i, b + i, a, n - i, add);
 }
 
+/* The reference's own loop: with this set's flags the compiler makes its vectors. */
 static void dots(int32_t *sums, const int8_t *w, const int8_t *x, size_t n)
 {
     for (size_t j = 0; j < n; j++) {
