@@ -86,7 +86,8 @@ build() {
     mkdir -p build
     # shellcheck disable=SC2086
     cmake --preset "$1" ${BMOE_CMAKE_ARGS:-} >"build/$1.log" 2>&1 || {
-        grep -A 3 'CMake Error' "build/$1.log" >&2
+        say "$(awk '/CMake Error/ { found = 1 } found && /^(--|Call Stack)/ { exit } found' \
+            "build/$1.log" | tr -s ' \n' ' ' | sed 's/^CMake Error at [^ ]* (message): //')"
         fail "configuring failed; build/$1.log has it all."
     }
     grep -E '^-- (fetched|libllama)' "build/$1.log" | sed 's/^-- //' >&2

@@ -65,7 +65,9 @@ expect "no network" "no package mirror can be reached"
 UPDATE="E: The repository 'http://mirror.invalid/debian forky Release' does not have a Release file."
 expect "suites moved" "none of the suites forky sid"
 UPDATE="E: Release file is expired (invalid since 3d)."
-expect "expired" "apt does not accept suite sid .*expired"
+expect "expired" "suite forky of the mirror is out of date: .*Check-Valid-Until"
+UPDATE="E: The signatures of http://mirror.invalid are not good."
+expect "apt's own complaint" "apt does not accept suite forky of the mirror (The signatures"
 UPDATE= LISTS=InRelease
 expect "architecture" "suite forky sid has no libllama-dev for amd64"
 LISTS=Packages
