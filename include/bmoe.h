@@ -223,7 +223,8 @@ struct bmoe_generate {
     bool (*on_text)(void *user, const char *text, size_t bytes);
     /* Called after each token's logits are there: n_vocab floats of the last position. */
     void (*on_logits)(void *user, const float *logits, uint32_t n_vocab, bool prompt);
-    /* Called before the first piece of the prompt and after each. */
+    /* Called before the first piece of the prompt, after each, and now and then within one, whose
+     * tokens count by the part of its graph that is computed. */
     void (*on_prefill)(void *user, uint32_t tokens_done, uint32_t tokens_total);
     void *user;
     /* Called after each token of the answer, when on_text has had what it brought. NULL: none. */
@@ -262,7 +263,7 @@ struct bmoe_decide {
     const char *const *choices; /* n_choices of them, NUL-terminated */
     size_t n_choices;
     bool reuse_prefix; /* where the session keeps prefixes; the answer's bits are the same */
-    /* Called before the first piece of the prompt and after each. */
+    /* As in bmoe_generate. */
     void (*on_prefill)(void *user, uint32_t tokens_done, uint32_t tokens_total);
     void *user;
 };
@@ -295,7 +296,8 @@ struct bmoe_perplexity {
     void (*on_window)(void *user, uint32_t done, uint32_t total, double ppl);
     void *user;
     bool step; /* one graph per token, as in decode: other bits, and what decode costs */
-    /* Called after each graph, with the tokens computed and the estimate so far (0: none yet). */
+    /* Called after each graph and now and then within one, with the tokens computed and the
+     * estimate so far (0: none yet). */
     void (*on_progress)(void *user, uint32_t tokens_done, uint32_t tokens_total, double ppl);
 };
 struct bmoe_perplexity_result {

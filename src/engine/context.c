@@ -97,8 +97,9 @@ static bool on_node(struct ggml_tensor *node, bool ask, void *user)
     struct bmoe_session *s = user;
     if (!s->capture) {
         bool traced = trace_node(s, node, ask); /* first: what is resident before the reads */
+        bool wanted = progress_node(s, ask);
         bool go = s->on_device ? on_device_node(s, node, ask) : stream_node(s->stream, node, ask);
-        return ask ? go || traced : go;
+        return ask ? go || traced || wanted : go;
     }
     if (ask) {
         stand_in(s->capture, node);
@@ -322,6 +323,7 @@ int context_decode(struct bmoe_session *s, uint32_t n, uint32_t n_logits, struct
     }
     graph_begin(s, n);
     trace_graph_begin(s, n);
+    progress_graph_begin(s, n);
     llama_log_enter(&s->llama_log);
     int decoded = llama_decode(s->ctx, *b);
     llama_synchronize(s->ctx);

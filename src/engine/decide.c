@@ -143,6 +143,17 @@ static void begin(struct deciding *w)
     memcpy(s->tokens, w->tokens, w->n * sizeof *w->tokens);
 }
 
+static void tell(const struct deciding *w, uint32_t tokens)
+{
+    if (w->d->on_prefill)
+        w->d->on_prefill(w->d->user, w->s->n_kv + tokens - w->r.n_reused, w->n - w->r.n_reused);
+}
+
+static void tell_within(void *user, uint32_t tokens)
+{
+    tell(user, tokens);
+}
+
 /* Computes up to token number `to`, with logits for the last of all. */
 static int compute(struct deciding *w, uint32_t to, struct bmoe_error *err)
 {
@@ -158,8 +169,8 @@ static int compute(struct deciding *w, uint32_t to, struct bmoe_error *err)
             rc = to > w->n_prefix && w->n_prefix > 0 ? compute(w, w->n_prefix, err) : BMOE_OK;
             continue;
         }
-        if (rc == BMOE_OK && w->d->on_prefill)
-            w->d->on_prefill(w->d->user, s->n_kv - w->r.n_reused, w->n - w->r.n_reused);
+        if (rc == BMOE_OK)
+            tell(w, 0);
     }
     int64_t spent = clock_now_us() - start;
     w->r.prefill_s += (double)spent / 1e6;
@@ -215,13 +226,14 @@ static int decide(struct deciding *w, struct bmoe_error *err)
         return rc;
     w->r.n_tokens = w->n;
     begin(w);
-    if (w->d->on_prefill)
-        w->d->on_prefill(w->d->user, 0, w->n - w->r.n_reused);
+    tell(w, 0);
+    progress_tell_to(w->s, tell_within, w);
     rc = compute(w, w->n_prefix, err);
     if (rc == BMOE_OK)
         store(w);
     if (rc == BMOE_OK)
         rc = compute(w, w->n, err);
+    progress_tell_to(w->s, NULL, NULL);
     return rc < 0 ? rc : score(w, err);
 }
 

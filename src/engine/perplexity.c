@@ -46,14 +46,20 @@ static void score_rows(struct scoring *sc, uint32_t from, uint32_t to, uint32_t 
     }
 }
 
-/* The window is n tokens long, and `done` of it are computed. */
-static void tell(const struct scoring *sc, uint32_t n, uint32_t done)
+/* Of the window, n_kv tokens and `within` of the running graph are computed. */
+static void tell(const struct scoring *sc, uint32_t within)
 {
     uint32_t chunk = sc->p->chunk;
-    uint32_t total = chunk ? sc->n_tokens / chunk * chunk : n;
+    uint32_t done = sc->s->n_kv + within;
+    uint32_t total = chunk ? sc->n_tokens / chunk * chunk : sc->n_tokens;
     double ppl = sc->n_scored ? exp(sc->nll / sc->n_scored) : 0;
     if (sc->p->on_progress)
         sc->p->on_progress(sc->p->user, sc->n_windows * chunk + done, total, ppl);
+}
+
+static void tell_within(void *user, uint32_t tokens)
+{
+    tell(user, tokens);
 }
 
 /* One window of n tokens, of which positions from `first` on are scored. */
@@ -79,7 +85,7 @@ static int window(struct scoring *sc, uint32_t n, uint32_t first, struct bmoe_er
         uint32_t to = at + piece < n - 1 ? at + piece : n - 1;
         if (from < to)
             score_rows(sc, from, to, at);
-        tell(sc, n, s->n_kv);
+        tell(sc, 0);
     }
     return BMOE_OK;
 }
@@ -151,8 +157,10 @@ static int score(struct scoring *sc, struct bmoe_error *err)
     int rc = check(sc, err);
     if (rc == BMOE_OK)
         rc = want_rows(sc->s, sc->p->chunk ? sc->p->chunk : sc->n_tokens, err);
+    progress_tell_to(sc->s, tell_within, sc);
     if (rc == BMOE_OK)
         rc = sc->p->chunk ? run_windows(sc, sc->p->chunk, err) : run_whole(sc, err);
+    progress_tell_to(sc->s, NULL, NULL);
     if (rc == BMOE_OK && !isfinite(sc->nll))
         rc = error_set(err, BMOE_E_MODEL, BMOE_SCOPE_REQUEST,
                        "the model's logits are not finite on this text: the file may be damaged");

@@ -61,6 +61,19 @@ static uint32_t next_piece(const struct bmoe_session *s, uint32_t n, uint32_t st
     return context_piece(s, to - s->n_kv);
 }
 
+/* What on_prefill is told from within a graph. */
+struct telling {
+    const struct bmoe_session *s;
+    const struct bmoe_generate *g;
+    uint32_t common, total;
+};
+
+static void tell_within(void *user, uint32_t tokens)
+{
+    const struct telling *t = user;
+    t->g->on_prefill(t->g->user, t->s->n_kv - t->common + tokens, t->total);
+}
+
 int prompt_run(struct bmoe_session *s, const llama_token *tokens, uint32_t n, bool reuse,
                uint32_t stable, const struct bmoe_generate *g, struct bmoe_result *out,
                struct bmoe_error *err)
@@ -75,13 +88,16 @@ int prompt_run(struct bmoe_session *s, const llama_token *tokens, uint32_t n, bo
     out->n_prompt = n;
     out->n_reused = common;
     int64_t start = clock_now_us();
+    struct telling telling = {s, g, common, n - common};
+    progress_tell_to(s, g->on_prefill ? tell_within : NULL, &telling);
     if (g->on_prefill)
         g->on_prefill(g->user, 0, n - common);
     while (s->n_kv < n && rc == BMOE_OK) {
         uint32_t piece = next_piece(s, n, stable);
         rc = context_decode(s, piece, s->n_kv + piece == n ? 1 : 0, err);
         if (rc < 0 && prefill_fall_back(s, err)) {
-            out->n_reused = common = 0;
+            out->n_reused = common = telling.common = 0;
+            telling.total = n;
             rc = BMOE_OK;
             continue;
         }
@@ -92,6 +108,7 @@ int prompt_run(struct bmoe_session *s, const llama_token *tokens, uint32_t n, bo
         if (rc == BMOE_OK && g->on_prefill)
             g->on_prefill(g->user, s->n_kv - common, n - common);
     }
+    progress_tell_to(s, NULL, NULL);
     int64_t spent = clock_now_us() - start;
     out->prefill_s = (double)spent / 1e6;
     if (rc == BMOE_OK) {

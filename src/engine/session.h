@@ -56,6 +56,15 @@ struct capture {
     } at[GGML_MAX_SRC];
 };
 
+/* Who is told how far the running graph has come; see progress.c. */
+struct graph_progress {
+    void (*tell)(void *user, uint32_t tokens); /* NULL: nobody */
+    void *user;
+    uint32_t n;                   /* tokens of the graph */
+    uint32_t ordinal, stopped_at; /* nodes asked about; at the last one that was computed up to */
+    int64_t told_us;
+};
+
 /* A copy of the context's memory when it held tokens[0..n). n 0: none. */
 struct kv_state {
     llama_token *tokens;
@@ -116,6 +125,7 @@ struct bmoe_session {
     struct kv_state boundary; /* of the last prompt, where the memory cannot be cut; partial */
     double *choice_logp;      /* of the last decision */
 
+    struct graph_progress progress;
     struct trace *trace; /* NULL: nobody asked */
     uint32_t n_requests;
     bool decoding; /* the graph's token is one of an answer */
@@ -207,6 +217,13 @@ void trace_close(struct bmoe_session *s);
 void trace_graph_begin(struct bmoe_session *s, uint32_t n);
 bool trace_node(struct bmoe_session *s, struct ggml_tensor *node, bool ask);
 void trace_graph_end(struct bmoe_session *s);
+
+/* progress.c: from now on, or with NULL no more, tell is called now and then while a wide graph
+ * runs, with the part of its tokens that is done. node: as the scheduler's callback. */
+void progress_tell_to(struct bmoe_session *s, void (*tell)(void *user, uint32_t tokens),
+                      void *user);
+void progress_graph_begin(struct bmoe_session *s, uint32_t n);
+bool progress_node(struct bmoe_session *s, bool ask);
 
 /* state.c: whether the memory can be cut at any token, and whether a copy can be: of a sliding
  * window's layers it has the window only. */

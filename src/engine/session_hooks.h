@@ -14,6 +14,7 @@ struct session_hooks {
     bool hide_routing;         /* no routing node is recognised */
     ggml_backend_dev_t device; /* the prefill device, whatever its name; NULL: by its name */
     unsigned device_slots;     /* layers it holds at a time; 0: 2 */
+    bool tell_at_once;         /* progress within a graph at every chance, not now and then */
     bool cold_start;           /* decode after a device's prompt finds nothing read ahead */
     struct arena_hooks arena;
 };

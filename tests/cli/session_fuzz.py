@@ -120,7 +120,7 @@ def settle(s):
 
 
 s = Session(schema, bmoe, "-m", model, "-t", "2", "-c", "64", "--ubatch", "16", "--moe-stream",
-            "--cache-mb", "3", *sys.argv[6:])
+            "--cache-mb", os.environ.get("BMOE_FUZZ_CACHE_MB", "3"), *sys.argv[6:])
 s.until("READY")
 right = settle(s)
 number = 0

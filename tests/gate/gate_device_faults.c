@@ -291,7 +291,7 @@ static void a_failed_read_costs_one_request(void **state)
 /* Cancelled in the middle of device graphs, at many moments. */
 static void cancel_now(struct gate_live *live, uint32_t done)
 {
-    if (done > 0)
+    if (done >= UBATCH)
         bmoe_session_cancel(live->user);
 }
 

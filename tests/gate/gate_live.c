@@ -75,7 +75,7 @@ int gate_live_run(struct bmoe_session *s, struct gate_live *live)
     g.sampling =
         (struct bmoe_sampling){.temp = 1, .top_p = 1, .repeat_penalty = 1, .seed = GATE_SEED};
     g.on_logits = on_logits;
-    g.on_prefill = on_prefill;
+    g.on_prefill = live->quiet ? NULL : on_prefill;
     g.user = live;
     live->result = (struct bmoe_result){.size = sizeof live->result};
     live->err = (struct bmoe_error){0};

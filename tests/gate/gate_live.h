@@ -15,7 +15,8 @@ struct gate_live {
     uint32_t from, prompt_bytes; /* of gate_text; from > 0: another text */
     uint32_t n_predict;
     bool keep_kv;
-    /* Called after each prompt piece and after each row; NULL: not. */
+    bool quiet; /* the session is not asked for its progress */
+    /* Called after each prompt piece and now and then within one, and after each row; NULL: not. */
     void (*on_prefill)(struct gate_live *live, uint32_t done);
     void (*on_row)(struct gate_live *live, uint32_t n_rows);
     void *user;

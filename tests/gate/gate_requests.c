@@ -182,6 +182,43 @@ static void cancel_at_any_moment(void **state)
     bmoe_session_close(s);
 }
 
+/* What one long graph tells of itself. */
+struct told {
+    uint32_t n, last;
+};
+
+static void count(struct gate_live *live, uint32_t done)
+{
+    struct told *t = live->user;
+    assert_true(done >= t->last);
+    t->last = done;
+    t->n++;
+}
+
+static void a_long_graph_tells_how_far_it_is(void **state)
+{
+    (void)state;
+    struct session_hooks hooks = {.tell_at_once = true};
+    struct gate_live quiet = {.prompt_bytes = 150, .n_predict = 4, .quiet = true};
+    struct gate_case c;
+    make_case(&c, BMOE_PLACE_AUTO);
+    c.n_ubatch = 512; /* the prompt is one graph */
+    gate_live_reference(&c, &quiet);
+    for (int streamed = 0; streamed < 2; streamed++) {
+        struct told told = {0};
+        struct gate_live loud = {
+            .prompt_bytes = 150, .n_predict = 4, .on_prefill = count, .user = &told};
+        struct bmoe_session *s = gate_live_open(&c, streamed, &hooks);
+        gate_live_succeed(s, &loud);
+        gate_live_same(&quiet, &loud);
+        assert_int_equal(told.last, loud.result.n_prompt);
+        assert_true(told.n > 3); /* 2: before and after */
+        gate_live_fini(&loud);
+        bmoe_session_close(s);
+    }
+    gate_live_fini(&quiet);
+}
+
 static void any_shard_names_the_set(void **state)
 {
     (void)state;
@@ -202,6 +239,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(requests_follow_each_other),
         cmocka_unit_test(cancel_costs_one_request),
         cmocka_unit_test(cancel_at_any_moment),
+        cmocka_unit_test(a_long_graph_tells_how_far_it_is),
         cmocka_unit_test(any_shard_names_the_set),
     };
     if (argc != 4)
