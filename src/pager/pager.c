@@ -174,6 +174,8 @@ int pager_start(struct pager *p, void (*progress)(void *user, float part), void 
         sizes_update(p);
         p->policy.keep = room_in_hand(p);
         p->started = true;
+        frames_huge(p);
+        memory_huge(p->base + p->pinned_begin, p->map + p->map_bytes);
     }
     pthread_mutex_unlock(p->lock);
     if (rc == 0)

@@ -63,6 +63,12 @@ bool frames_stay(const struct pager *p)
     return p->n_pools == 1;
 }
 
+void frames_huge(struct pager *p)
+{
+    if (frames_stay(p))
+        memory_huge(p->pools[0]->base, p->pools[0]->base + p->pools[0]->cap * p->pools[0]->stride);
+}
+
 void frames_take(struct pager *p, const struct group *g)
 {
     struct pool *k = g->m->pool;

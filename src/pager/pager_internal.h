@@ -229,6 +229,8 @@ uint32_t store_find(const struct pager *p, const char *addr);
 bool store_page_present(const struct pager *p, char *addr);
 /* Anonymous memory a forked child does not inherit, without huge pages; NULL on failure. */
 void *memory_reserve(uint64_t bytes, int prot);
+/* Asks for huge pages wherever a whole one fits between the two; nothing may be there yet. */
+void memory_huge(char *from, char *to);
 
 /* pager_size.c, all locked */
 void sizes_update(struct pager *p); /* and lets the readers follow */
@@ -242,6 +244,7 @@ void pools_destroy(struct pager *p);
 void frames_take(struct pager *p, const struct group *g);
 void frame_give_back(struct pager *p, uint32_t e);
 bool frames_stay(const struct pager *p); /* an emptied frame may keep its memory */
+void frames_huge(struct pager *p);       /* before the first is filled: larger pages, if they stay */
 
 /* pager_state.c, all locked */
 void extent_become(struct pager *p, uint32_t e, enum extent_state to);

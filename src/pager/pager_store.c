@@ -3,7 +3,8 @@
  * (registered with userfaultfd), pinned ranges from its end down (never registered), so that both
  * may still be added late. Huge pages are refused before anything is filled: one that spans absent
  * extents would fill them with zeros without a fault, which is the one way this design could give
- * wrong bits silently; mincore proves at registration that no page is there.
+ * wrong bits silently; mincore proves at registration that no page is there. Memory that comes once
+ * and stays is another matter (memory_huge): pinned ranges, and the frames of a single pool.
  */
 #include "pager/pager_internal.h"
 
@@ -27,6 +28,16 @@ void *memory_reserve(uint64_t bytes, int prot)
         return NULL;
     }
     return at;
+}
+
+/* Only where a huge page is 2 MiB: with pages of 64 KiB it is 512. What the kernel does not have or
+ * does not want to give is done without. */
+void memory_huge(char *from, char *to)
+{
+    const uintptr_t huge = 2 * 1024 * 1024;
+    uintptr_t begin = ((uintptr_t)from + huge - 1) / huge * huge, end = (uintptr_t)to / huge * huge;
+    if (begin < end && sysconf(_SC_PAGESIZE) == 4096)
+        (void)madvise((void *)begin, end - begin, MADV_HUGEPAGE);
 }
 
 int store_create(struct pager *p, struct bmoe_error *err)
