@@ -8,10 +8,11 @@
 #define KEY_WHOLE(key) NULL
 #define KEY_SPLIT(key) "prefill_" #key
 
-#define ROW(member_, kind_, unit_, key_, phases_, meaning_)                                        \
+#define ROW(member_, kind_, unit_, key_, phases_, meaning_, brief_)                                \
     {.key = #key_,                                                                                 \
      .prefill_key = KEY_##phases_(key_),                                                           \
      .meaning = meaning_,                                                                          \
+     .brief = brief_,                                                                              \
      .kind = COUNTER_##kind_,                                                                      \
      .unit = COUNTER_##unit_,                                                                      \
      .phases = COUNTER_##phases_,                                                                  \

@@ -15,6 +15,7 @@ struct counter {
     const char *key;
     const char *prefill_key; /* SPLIT: of the prefill's part; else NULL */
     const char *meaning;
+    const char *brief; /* for people, see bmoe_counters.h; NULL: not told them */
     enum counter_kind kind;
     enum counter_unit unit;
     enum counter_phases phases;

@@ -122,7 +122,8 @@ void csv_turn(struct csv *csv)
         csv->turn++;
 }
 
-void csv_row(struct csv *csv, const struct meter *m, const struct token_costs *c, uint32_t steps)
+void csv_row(struct csv *csv, enum csv_kind kind, const struct meter *m,
+             const struct token_costs *c, uint32_t steps)
 {
     struct proc_memory memory, *p = &memory;
     const char *comma = "";
@@ -138,6 +139,16 @@ void csv_row(struct csv *csv, const struct meter *m, const struct token_costs *c
 #undef VALUE
     fputc('\n', csv->file);
     flush(csv);
+}
+
+void csv_span(struct csv *csv, enum csv_kind kind, struct meter *m, uint32_t steps)
+{
+    struct token_costs costs;
+
+    if (csv == NULL)
+        return;
+    meter_span(m, &costs);
+    csv_row(csv, kind, m, &costs, steps);
 }
 
 /* The trailer's spelling of a key: "tok/s", "stall_s/tok", "read_MiB"; those of a prefill stay. */

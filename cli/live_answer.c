@@ -72,7 +72,7 @@ static void on_token(void *user, int32_t token)
 
     (void)token;
     meter_token(&a->meter, &costs);
-    csv_row(a->live->run->csv, &a->meter, &costs, (uint32_t)a->request->n_predict);
+    csv_row(a->live->run->csv, CSV_TOKEN, &a->meter, &costs, (uint32_t)a->request->n_predict);
     tell(a, &costs);
     live_interrupted(a->live, a->request);
 }

@@ -53,11 +53,25 @@ static int run(struct deciding *d, const char **choices, struct bmoe_decide_resu
     return rc;
 }
 
+/* A row and a trailer, also of a decision that was cancelled or failed. */
+static void tabulate(struct csv *csv, struct meter *meter, const struct bmoe_decide_result *d)
+{
+    struct bmoe_result result = {.size = sizeof(result),
+                                 .prefill_s = d->prefill_s,
+                                 .n_reused = d->n_reused,
+                                 .n_past = d->n_reused + d->n_prefilled};
+    const struct turn turn = {meter, &result};
+
+    csv_span(csv, CSV_DECISION, meter, 1);
+    meter_end(meter);
+    csv_trailer(csv, &turn);
+}
+
 int live_decide(struct live *l, const struct request *r, struct bmoe_error *err)
 {
     struct deciding d = {.live = l, .request = r};
     struct bmoe_decide_result result = {.size = sizeof(result)};
-    struct bmoe_stats before = {.size = sizeof(before)}, after = {.size = sizeof(after)};
+    struct meter meter;
     const char **choices = calloc(json_array_size(r->choices), sizeof(*choices));
     int rc;
 
@@ -66,16 +80,17 @@ int live_decide(struct live *l, const struct request *r, struct bmoe_error *err)
         return 0;
     }
     clock_gettime(CLOCK_MONOTONIC, &d.begun);
-    bmoe_session_stats(l->run->session, &before);
+    meter_begin(&meter, l->run->session);
+    csv_turn(l->run->csv);
     decide_probe_begin(&l->run->traces->probe);
     rc = run(&d, choices, &result, err);
     decide_probe_end(&l->run->traces->probe, r, rc == 0 ? &result : NULL);
-    bmoe_session_stats(l->run->session, &after);
+    tabulate(l->run->csv, &meter, &result);
     free(choices);
     if (rc < 0 && rc != BMOE_E_CANCELLED) {
         live_failed(l, r, err);
         return err->scope != BMOE_SCOPE_REQUEST ? rc : 0;
     }
-    live_write_decide(l, r, &result, &before, &after);
+    live_write_decide(l, r, &result, &meter.before, &meter.after);
     return 0;
 }

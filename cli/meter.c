@@ -31,8 +31,8 @@ static double ms(int64_t us)
     return us < 0 ? -1 : (double)us / 1e3;
 }
 
-/* What was measured of several times together. */
-static int64_t sum_us(int64_t a, int64_t b)
+/* What was measured of two together. */
+static int64_t sum_of(int64_t a, int64_t b)
 {
     return a < 0 ? b : b < 0 ? a : a + b;
 }
@@ -46,8 +46,8 @@ double meter_mgmt_ms(const struct bmoe_stats *from, const struct bmoe_stats *to)
 {
     int64_t spent = grown(from->carry_us, to->carry_us);
 
-    spent = sum_us(spent, grown(from->place_us, to->place_us));
-    return ms(sum_us(spent, grown(from->evict_us, to->evict_us)));
+    spent = sum_of(spent, grown(from->place_us, to->place_us));
+    return ms(sum_of(spent, grown(from->evict_us, to->evict_us)));
 }
 
 double meter_stall_ms(const struct bmoe_stats *from, const struct bmoe_stats *to,
@@ -56,7 +56,7 @@ double meter_stall_ms(const struct bmoe_stats *from, const struct bmoe_stats *to
     int64_t faults = grown(from->fault_wait_us, to->fault_wait_us);
     int64_t hook = grown(from->hook_wait_us, to->hook_wait_us);
 
-    return ms(sum_us(faults < 0 || n_threads == 0 ? faults : faults / n_threads, hook));
+    return ms(sum_of(faults < 0 || n_threads == 0 ? faults : faults / n_threads, hook));
 }
 
 double meter_hit_pct(const struct bmoe_stats *stats)
@@ -72,6 +72,7 @@ void meter_begin(struct meter *m, struct bmoe_session *session)
     bmoe_session_describe(session, &m->info);
     read_stats(m, &m->before);
     m->prompt_done = m->after = m->from = m->to = m->before;
+    m->from_us = now_us();
 }
 
 void meter_logits(struct meter *m, bool prompt)
@@ -83,12 +84,19 @@ void meter_logits(struct meter *m, bool prompt)
     m->decoded = !prompt;
 }
 
-static void cost_of_decode(const struct meter *m, struct token_costs *out)
+/* Tokens, whatever for. */
+static int64_t computed(const struct bmoe_stats *stats)
+{
+    return sum_of(stats->prefill_tokens, stats->decode_tokens);
+}
+
+/* From m->from to m->to, by n_threads. */
+static void cost_between(const struct meter *m, uint32_t n_threads, struct token_costs *out)
 {
     out->wall_ms = (double)(m->to_us - m->from_us) / 1e3;
     out->io_ms = meter_io_ms(&m->from, &m->to);
     out->mgmt_ms = meter_mgmt_ms(&m->from, &m->to);
-    out->stall_ms = meter_stall_ms(&m->from, &m->to, m->info.n_threads);
+    out->stall_ms = meter_stall_ms(&m->from, &m->to, n_threads);
     out->compute_ms = out->wall_ms - (out->stall_ms > 0 ? out->stall_ms : 0);
     out->compute_ms = out->compute_ms > 0 ? out->compute_ms : 0;
     out->cpu_ms = ms(grown(m->from.cpu_us, m->to.cpu_us));
@@ -99,6 +107,7 @@ static void cost_of_decode(const struct meter *m, struct token_costs *out)
     out->faults = grown(m->from.faults, m->to.faults);
     out->evictions = grown(m->from.evictions, m->to.evictions);
     out->rereads = grown(m->from.rereads, m->to.rereads);
+    out->n_computed = grown(computed(&m->from), computed(&m->to));
 }
 
 static void add_costs(struct token_costs *sum, const struct token_costs *c)
@@ -113,20 +122,37 @@ static void add_costs(struct token_costs *sum, const struct token_costs *c)
     sum->majflt += c->majflt;
 }
 
+static void levels(const struct meter *m, struct token_costs *out)
+{
+    out->hit_pct = meter_hit_pct(&m->to);
+    out->budget_bytes = m->to.budget_bytes;
+    out->resident_bytes = m->to.resident_bytes;
+}
+
+void meter_span(struct meter *m, struct token_costs *out)
+{
+    *out = (struct token_costs){0};
+    read_stats(m, &m->to);
+    m->to_us = now_us();
+    cost_between(m, m->info.n_threads_batch, out);
+    levels(m, out);
+    m->n_tokens++;
+    m->from = m->prompt_done = m->to;
+    m->from_us = m->to_us;
+}
+
 void meter_token(struct meter *m, struct token_costs *out)
 {
     *out = (struct token_costs){0};
     if (m->decoded) {
-        cost_of_decode(m, out);
+        cost_between(m, m->info.n_threads, out);
         add_costs(&m->sum, out);
         m->n_decodes++;
     }
     if (m->told_us != 0)
         out->overhead_ms = (double)(now_us() - m->told_us) / 1e3 - out->wall_ms;
     m->sum.overhead_ms += out->overhead_ms;
-    out->hit_pct = meter_hit_pct(&m->to);
-    out->budget_bytes = m->to.budget_bytes;
-    out->resident_bytes = m->to.resident_bytes;
+    levels(m, out);
     m->decoded = false;
     m->n_tokens++;
     m->told_us = now_us();

@@ -20,6 +20,7 @@ struct token_costs {
     double hit_pct;     /* of the session so far */
     int64_t read_bytes, majflt, budget_bytes, resident_bytes;
     int64_t hits, misses, faults, evictions, rereads;
+    int64_t n_computed; /* tokens */
 };
 
 struct meter {
@@ -29,7 +30,7 @@ struct meter {
     struct bmoe_stats from, to;                   /* around the last decode */
     int64_t from_us, to_us, told_us;
     bool decoded;           /* from..to is a decode whose token has not been told */
-    uint32_t n_tokens;      /* told */
+    uint32_t n_tokens;      /* told, or rows of meter_span */
     uint32_t n_decodes;     /* measured */
     struct token_costs sum; /* of them; hit_pct and budget_bytes are the last ones */
 };
@@ -40,6 +41,9 @@ void meter_begin(struct meter *m, struct bmoe_session *session);
 void meter_logits(struct meter *m, bool prompt);
 /* From its on_token: the costs of that token. */
 void meter_token(struct meter *m, struct token_costs *out);
+/* Instead of these two, for work that is prompts only: the costs since the last call, or since the
+ * begin. */
+void meter_span(struct meter *m, struct token_costs *out);
 /* After the request. */
 void meter_end(struct meter *m);
 

@@ -21,8 +21,6 @@ static const struct pair excluded[] = {
     {OPT_SESSION, OPT_FILE, "the requests bring the prompts"},
     {OPT_SESSION, OPT_PPL, "a session answers requests"},
     {OPT_SESSION, OPT_PPL_LIST, "a session answers requests"},
-    {OPT_PPL, OPT_CSV, "a row is a token of an answer"},
-    {OPT_PPL_LIST, OPT_CSV, "a row is a token of an answer"},
     {OPT_PPL, OPT_PPL_LIST, "both name the texts"},
     {OPT_PPL_CHUNK, OPT_PPL_SKIP, "a window's first half is not scored"},
     {OPT_PPL_CHUNK, OPT_PPL_CHOICES, "choices follow a whole text"},

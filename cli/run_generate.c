@@ -20,7 +20,7 @@ struct printing {
     bool thought;              /* something of a thinking span was shown and not yet ended */
     struct run_answer *answer; /* NULL: not wanted */
     bool no_memory;
-    struct meter meter; /* where there is a table to fill */
+    struct meter meter;
     uint32_t n_predict;
 };
 
@@ -97,29 +97,16 @@ static void on_token(void *user, int32_t token)
 
     (void)token;
     meter_token(&p->meter, &costs);
-    csv_row(p->run->csv, &p->meter, &costs, p->n_predict);
+    csv_row(p->run->csv, CSV_TOKEN, &p->meter, &costs, p->n_predict);
 }
 
-/* Measures each token, where there is a table. */
-static void begin_table(struct printing *p, struct bmoe_generate *g)
+static void begin_measuring(struct printing *p, struct bmoe_generate *g)
 {
-    if (p->run->csv == NULL)
-        return;
     p->n_predict = g->n_predict;
     g->on_logits = on_logits;
     g->on_token = on_token;
     meter_begin(&p->meter, p->run->session);
     csv_turn(p->run->csv);
-}
-
-static void end_table(struct printing *p, const struct bmoe_result *result)
-{
-    const struct turn turn = {&p->meter, result};
-
-    if (p->run->csv == NULL)
-        return;
-    meter_end(&p->meter);
-    csv_trailer(p->run->csv, &turn);
 }
 
 /* Stop strings of the command line and of the chat format in one list. */
@@ -136,18 +123,13 @@ static size_t collect_stops(const char **stop, const struct cli_options *o, cons
     return n;
 }
 
-static void print_summary(struct run *run, const struct bmoe_stats *before,
-                          const struct bmoe_result *result, uint32_t n_predict)
+static void print_summary(struct printing *p, const struct bmoe_result *result)
 {
-    struct bmoe_info info = {.size = sizeof(info)};
-    struct bmoe_stats after = {.size = sizeof(after)};
-    struct summary s = {&info, result, before, &after, n_predict};
+    const struct turn turn = {&p->meter, result};
     char line[512];
 
-    bmoe_session_describe(run->session, &info);
-    bmoe_session_stats(run->session, &after);
-    summary_write(line, sizeof(line), &s);
-    terminal_line(run->terminal, "%s%s", result->cancelled ? "stopped; " : "", line);
+    summary_write(line, sizeof(line), &turn, p->n_predict);
+    terminal_line(p->run->terminal, "%s%s", result->cancelled ? "stopped; " : "", line);
 }
 
 /* What the request's answer means for the program. Broken output comes first, because it is what
@@ -180,7 +162,7 @@ int run_generate(struct run *run, const struct run_request *request, struct run_
     const char *stop[CLI_STOP_MAX + CHAT_STOP_MAX];
     struct printing p = {.run = run, .answer = answer, .chat = request->chat != NULL};
     struct bmoe_result result = {.size = sizeof(result)};
-    struct bmoe_stats before = {.size = sizeof(before)};
+    const struct turn turn = {&p.meter, &result};
     struct bmoe_generate g;
     int rc;
 
@@ -203,11 +185,11 @@ int run_generate(struct run *run, const struct run_request *request, struct run_
 
     if (!cli_signals_request_begin(run->signals))
         return cli_error_set(err, BMOE_E_CANCELLED, "stopped before the answer began");
-    bmoe_session_stats(run->session, &before);
-    begin_table(&p, &g);
+    begin_measuring(&p, &g);
     rc = bmoe_session_generate(run->session, &g, &result, err);
     cli_signals_request_end(run->signals);
-    end_table(&p, &result);
+    meter_end(&p.meter);
+    csv_trailer(run->csv, &turn);
 
     if (p.chat && (rc >= 0 || rc == BMOE_E_CANCELLED))
         (void)chat_split_end(&p.split);
@@ -217,6 +199,6 @@ int run_generate(struct run *run, const struct run_request *request, struct run_
         answer->cancelled = rc == BMOE_E_CANCELLED;
     rc = judge(&p, rc, err);
     if (rc >= 0 || rc == BMOE_E_CANCELLED)
-        print_summary(run, &before, &result, request->n_predict);
+        print_summary(&p, &result);
     return rc;
 }

@@ -13,9 +13,44 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* The state behind the callbacks of one text or decision. */
+struct scoring {
+    struct run *run;
+    struct meter meter;
+};
+
+static void begin(struct scoring *s, struct run *run)
+{
+    s->run = run;
+    meter_begin(&s->meter, run->session);
+    csv_turn(run->csv);
+}
+
+/* The figures are of seconds spent on prompts only. */
+static void end(struct scoring *s, double seconds, uint32_t n_reused, char *said, size_t bytes)
+{
+    struct bmoe_result result = {
+        .size = sizeof(result), .prefill_s = seconds, .n_reused = n_reused};
+    const struct turn turn = {&s->meter, &result};
+
+    meter_end(&s->meter);
+    csv_trailer(s->run->csv, &turn);
+    summary_write(said, bytes, &turn, 0);
+}
+
+static void on_window(void *user, uint32_t done, uint32_t total, double ppl)
+{
+    struct scoring *s = user;
+
+    (void)done;
+    (void)ppl;
+    csv_span(s->run->csv, CSV_WINDOW, &s->meter, total);
+}
+
 static void on_progress(void *user, uint32_t tokens_done, uint32_t tokens_total, double ppl)
 {
-    struct run *run = user;
+    const struct scoring *s = user;
+    struct run *run = s->run;
 
     if (cli_signals_pending(run->signals))
         return;
@@ -45,17 +80,15 @@ static int print_value(struct run *run, const struct bmoe_perplexity_result *res
     return output_end(run->output, err);
 }
 
-static void print_lines(struct run *run, const struct bmoe_perplexity_result *result)
+static void print_lines(struct scoring *s, const struct bmoe_perplexity_result *result)
 {
-    struct bmoe_stats stats = {.size = sizeof(stats)};
-    char reads[256];
+    char said[512];
 
-    bmoe_session_stats(run->session, &stats);
-    summary_write_reads(reads, sizeof(reads), &stats);
-    terminal_line(run->terminal,
+    end(s, result->seconds, 0, said, sizeof(said));
+    terminal_line(s->run->terminal,
                   "perplexity %.4f (nll %.5f) over %u tokens scored in %u windows, %.2f s%s%s",
                   result->ppl, result->nll, result->n_scored, result->n_windows, result->seconds,
-                  reads[0] != '\0' ? "; " : "", reads);
+                  said[0] != '\0' ? "; " : "", said);
 }
 
 /* ---- choices ---- */
@@ -94,8 +127,9 @@ static int score_choices(struct run *run, const struct ppl_text *text, struct bm
 {
     const char *choices[256];
     struct bmoe_decide_result result = {.size = sizeof(result)};
+    struct scoring s;
     struct bmoe_decide d;
-    char *list = strdup(run->options->ppl_choices);
+    char *list = strdup(run->options->ppl_choices), said[512];
     int rc;
 
     if (list == NULL)
@@ -106,11 +140,15 @@ static int score_choices(struct run *run, const struct ppl_text *text, struct bm
     d.choices = choices;
     d.n_choices = split_choices(list, choices, sizeof(choices) / sizeof(choices[0]));
     d.on_prefill = on_choices_progress;
-    d.user = run;
+    d.user = &s;
+    begin(&s, run);
     rc = bmoe_session_decide(run->session, &d, &result, err);
     terminal_clear(run->terminal);
-    if (rc == 0)
+    if (rc == 0) {
+        csv_span(run->csv, CSV_DECISION, &s.meter, 1);
+        end(&s, result.prefill_s, result.n_reused, said, sizeof(said));
         rc = print_choices(run, choices, &result, err);
+    }
     free(list);
     return rc;
 }
@@ -121,6 +159,7 @@ static int score(struct run *run, const struct ppl_text *text, struct bmoe_error
 {
     const struct cli_options *o = run->options;
     struct bmoe_perplexity_result result = {.size = sizeof(result)};
+    struct scoring s;
     struct bmoe_perplexity p = {.size = sizeof(p),
                                 .text = text->text.text,
                                 .text_bytes = text->text.bytes,
@@ -128,8 +167,12 @@ static int score(struct run *run, const struct ppl_text *text, struct bmoe_error
                                 .skip = o->ppl_skip,
                                 .step = o->ppl_step,
                                 .on_progress = on_progress,
-                                .user = run};
-    int rc = bmoe_session_perplexity(run->session, &p, &result, err);
+                                .on_window = on_window,
+                                .user = &s};
+    int rc;
+
+    begin(&s, run);
+    rc = bmoe_session_perplexity(run->session, &p, &result, err);
 
     terminal_clear(run->terminal);
     if (rc < 0)
@@ -141,7 +184,7 @@ static int score(struct run *run, const struct ppl_text *text, struct bmoe_error
                              text->path);
     rc = print_value(run, &result, text, err);
     if (rc == 0)
-        print_lines(run, &result);
+        print_lines(&s, &result);
     return rc == 0 && o->ppl_choices != NULL ? score_choices(run, text, err) : rc;
 }
 

@@ -3,91 +3,104 @@
  */
 #include "summary.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-static const double mib_bytes = 1024.0 * 1024.0;
+/* The line as far as it is written. */
+struct line {
+    char *out;
+    size_t bytes;
+    bool said; /* the last thing that has words was worth it */
+};
 
-static void append(char *out, size_t bytes, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-
-static void append(char *out, size_t bytes, const char *format, ...)
+static void append(struct line *l, const char *comma, const char *text)
 {
-    size_t used = strlen(out);
-    va_list args;
+    size_t used = strlen(l->out);
 
-    if (used + 3 >= bytes)
+    snprintf(l->out + used, l->bytes - used, "%s%s", used > 0 ? comma : "", text);
+}
+
+static int digits_of(const char *unit)
+{
+    if (strcmp(unit, "count") == 0)
+        return 0;
+    return strcmp(unit, "MiB") == 0 || strcmp(unit, "%") == 0 ? 1 : 2;
+}
+
+/* The words with the number in the place of their first %. */
+static void append_number(struct line *l, const char *brief, const char *unit, double value)
+{
+    const char *at = brief != NULL ? strchr(brief, '%') : NULL;
+    bool worth = value > 0 || (value == 0 && strcmp(unit, "count") != 0);
+    char text[128];
+
+    if (at == NULL)
         return;
-    if (used > 0) {
-        memcpy(out + used, ", ", 3);
-        used += 2;
+    l->said = worth && (brief[0] != ' ' || l->said);
+    if (!l->said)
+        return;
+    snprintf(text, sizeof(text), "%.*s%.*f%s", (int)(at - brief), brief, digits_of(unit), value,
+             at + 1);
+    append(l, brief[0] == ' ' ? "" : ", ", text);
+}
+
+static void append_figures(struct line *l, const struct turn *t)
+{
+    for (size_t i = 0; i < turn_figures_n; i++) {
+        const struct figure *f = &turn_figures[i];
+
+        append_number(l, f->brief, f->unit, f->brief != NULL ? turn_value(t, i) : -1);
     }
-    va_start(args, format);
-    vsnprintf(out + used, bytes - used, format, args);
-    va_end(args);
 }
 
-static void append_tokens(char *out, size_t bytes, const char *name, uint32_t n, double rate)
+/* Whether an earlier counter of the list has the same words, and was added up with this one. */
+static bool said(size_t i)
 {
-    if (n > 0 && rate > 0)
-        append(out, bytes, "%s %u tokens at %.2f tok/s", name, n, rate);
-    else
-        append(out, bytes, "%s %u tokens", name, n);
+    for (size_t k = 0; k < i; k++)
+        if (counter_table[k].brief != NULL &&
+            strcmp(counter_table[k].brief, counter_table[i].brief) == 0)
+            return true;
+    return false;
 }
 
-static void append_reads(char *out, size_t bytes, const struct bmoe_stats *s)
+/* All counters with the words of number i, together; -1 when none is measured. */
+static double sum_of(const struct turn *t, size_t i)
 {
-    if (s->bytes_read >= 0)
-        append(out, bytes, "read %.1f MiB", (double)s->bytes_read / mib_bytes);
-    if (s->hits >= 0 && s->misses >= 0 && s->hits + s->misses > 0)
-        append(out, bytes, "hits %.1f %%",
-               100.0 * (double)s->hits / ((double)s->hits + (double)s->misses));
-    if (s->fault_wait_us >= 0 || s->hook_wait_us >= 0) {
-        int64_t us = (s->fault_wait_us > 0 ? s->fault_wait_us : 0) +
-                     (s->hook_wait_us > 0 ? s->hook_wait_us : 0);
+    double sum = -1;
 
-        append(out, bytes, "stall %.2f s", (double)us / 1e6);
+    for (size_t k = i; k < counter_table_n; k++) {
+        const struct counter *c = &counter_table[k];
+        double value =
+            c->brief != NULL && strcmp(c->brief, counter_table[i].brief) == 0
+                ? counter_in_key_unit(c, counter_part(c, &t->meter->before, &t->meter->after))
+                : -1;
+
+        if (value >= 0)
+            sum = sum < 0 ? value : sum + value;
     }
-    if (s->dev_tokens > 0)
-        append(out, bytes, "prefill device %lld tokens, %.1f MiB read for it, waited %.2f s",
-               (long long)s->dev_tokens, (double)s->dev_read_bytes / mib_bytes,
-               (double)s->dev_stall_us / 1e6);
-    if (s->peak_rss_bytes >= 0)
-        append(out, bytes, "peak memory %.0f MiB", (double)s->peak_rss_bytes / mib_bytes);
+    return sum;
 }
 
-/* The first token of an answer costs no decode, so the rate comes from what was decoded. */
-static double decode_rate(const struct summary *s)
+static void append_counters(struct line *l, const struct turn *t)
 {
-    int64_t tokens = s->after->decode_tokens - s->before->decode_tokens;
-    int64_t us = s->after->decode_us - s->before->decode_us;
+    for (size_t i = 0; i < counter_table_n; i++) {
+        const struct counter *c = &counter_table[i];
 
-    return tokens > 0 && us > 0 ? (double)tokens * 1e6 / (double)us : 0;
+        if (c->brief != NULL && !said(i))
+            append_number(l, c->brief, counter_unit_name(c), sum_of(t, i));
+    }
 }
 
-void summary_write(char *out, size_t bytes, const struct summary *s)
+void summary_write(char *out, size_t bytes, const struct turn *t, uint32_t n_predict)
 {
-    const struct bmoe_result *r = s->result;
-    uint32_t computed = r->n_prompt - r->n_reused;
+    const struct bmoe_result *r = t->result;
+    struct line l = {.out = out, .bytes = bytes};
 
     out[0] = '\0';
-    append_tokens(out, bytes, "prompt", computed,
-                  r->prefill_s > 0 ? (double)computed / r->prefill_s : 0);
-    if (r->n_reused > 0)
-        append(out, bytes, "%u reused", r->n_reused);
-    append_tokens(out, bytes, "decode", r->n_predicted, decode_rate(s));
-    append(out, bytes, "load %.2f s", s->info->load_s);
-    append(out, bytes, "first token %.2f s", r->first_token_s);
-    append_reads(out, bytes, s->after);
+    append_figures(&l, t);
+    append_counters(&l, t);
     if (r->stopped_by_limit)
-        append(out, bytes,
-               r->n_predicted == s->n_predict ? "ended at the limit of -n"
-                                              : "ended by a full context");
-}
-
-void summary_write_reads(char *out, size_t bytes, const struct bmoe_stats *stats)
-{
-    out[0] = '\0';
-    append_reads(out, bytes, stats);
+        append(&l, ", ",
+               r->n_predicted == n_predict ? "ended at the limit of -n"
+                                           : "ended by a full context");
 }

@@ -46,12 +46,12 @@ double turn_value(const struct turn *t, size_t i)
     const struct meter *m = t->meter;
     const struct bmoe_result *r = t->result;
     enum {
-#define NUMBER(key_, type_, unit_, formula, meaning_) NUMBER_##key_,
+#define NUMBER(key_, type_, unit_, formula, meaning_, brief_) NUMBER_##key_,
         TURN_FIGURES(NUMBER)
     };
 
     switch (i) {
-#define VALUE(key_, type_, unit_, formula, meaning_)                                               \
+#define VALUE(key_, type_, unit_, formula, meaning_, brief_)                                       \
     case NUMBER_##key_:                                                                            \
         return (double)(formula);
         TURN_FIGURES(VALUE)

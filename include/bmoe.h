@@ -178,7 +178,7 @@ BMOE_API void bmoe_session_describe(struct bmoe_session *s, struct bmoe_info *ou
  * measured. Also allowed within the callbacks of a request. */
 struct bmoe_stats {
     size_t size;
-#define BMOE_COUNTER_MEMBER(member, kind, unit, key, phases, meaning) int64_t member;
+#define BMOE_COUNTER_MEMBER(member, kind, unit, key, phases, meaning, brief) int64_t member;
     BMOE_COUNTERS(BMOE_COUNTER_MEMBER)
 #undef BMOE_COUNTER_MEMBER
 };
@@ -293,6 +293,7 @@ struct bmoe_perplexity {
     uint32_t chunk; /* windows of this many tokens, the second half of each scored, as
                        llama-perplexity does; 0: the whole text in one window, scored after skip */
     uint32_t skip;  /* leading tokens not scored when chunk is 0; 0: 8 */
+    /* Called after each window, with the estimate so far. */
     void (*on_window)(void *user, uint32_t done, uint32_t total, double ppl);
     void *user;
     bool step; /* one graph per token, as in decode: other bits, and what decode costs */

@@ -43,7 +43,7 @@ void bmoe_session_describe(struct bmoe_session *s, struct bmoe_info *out)
 /* Nothing is measured until it is assigned. */
 static void unmeasured(struct bmoe_stats *t)
 {
-#define UNMEASURED(member, kind, unit, key, phases, meaning) t->member = -1;
+#define UNMEASURED(member, kind, unit, key, phases, meaning, brief) t->member = -1;
     BMOE_COUNTERS(UNMEASURED)
 #undef UNMEASURED
 }

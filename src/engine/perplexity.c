@@ -68,6 +68,7 @@ static int window(struct scoring *sc, uint32_t n, uint32_t first, struct bmoe_er
     struct bmoe_session *s = sc->s;
     const double nll = sc->nll;
     const uint32_t n_scored = sc->n_scored;
+    const int64_t start = clock_now_us();
     context_keep(s, 0);
     while (s->n_kv < n) {
         uint32_t at = s->n_kv;
@@ -87,6 +88,8 @@ static int window(struct scoring *sc, uint32_t n, uint32_t first, struct bmoe_er
             score_rows(sc, from, to, at);
         tell(sc, 0);
     }
+    s->prefill_tokens += n;
+    s->prefill_us += clock_now_us() - start;
     return BMOE_OK;
 }
 
@@ -115,6 +118,8 @@ static int run_whole(struct scoring *sc, struct bmoe_error *err)
     memcpy(sc->s->tokens, sc->tokens, sc->n_tokens * sizeof *sc->tokens);
     int rc = window(sc, sc->n_tokens, skip - 1, err);
     sc->n_windows = 1;
+    if (rc == BMOE_OK && sc->p->on_window)
+        sc->p->on_window(sc->p->user, 1, 1, exp(sc->nll / sc->n_scored));
     return rc;
 }
 

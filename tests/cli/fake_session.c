@@ -34,6 +34,7 @@ struct bmoe_session {
     char *answer;
     atomic_bool cancelled;
     unsigned n_requests;
+    int64_t n_prompt;
 };
 
 static void wait_ms(long ms)
@@ -198,12 +199,13 @@ void bmoe_session_describe(struct bmoe_session *s, struct bmoe_info *out)
 void bmoe_session_stats(struct bmoe_session *s, struct bmoe_stats *out)
 {
     *out = (struct bmoe_stats){.size = out->size,
+                               .prefill_tokens = s->n_prompt,
                                .decode_tokens = (int64_t)s->n_requests * 5,
                                .decode_us = (int64_t)s->n_requests * 2000000,
-                               .bytes_read = 3 << 20,
-                               .hits = 3,
-                               .misses = 1,
-                               .fault_wait_us = 20000,
+                               .bytes_read = (int64_t)s->n_requests * 3 << 20,
+                               .hits = (int64_t)s->n_requests * 3,
+                               .misses = (int64_t)s->n_requests,
+                               .fault_wait_us = (int64_t)s->n_requests * 20000,
                                .hook_wait_us = -1,
                                .peak_rss_bytes = 64 << 20};
 }
@@ -271,6 +273,7 @@ int bmoe_session_generate(struct bmoe_session *s, const struct bmoe_generate *g,
         wait_ms(5);
     out->n_prompt = 10;
     out->n_reused = s->n_requests++ > 0 && g->keep_kv ? 4 : 0;
+    s->n_prompt += out->n_prompt - out->n_reused;
     out->prefill_s = 0.5;
     out->first_token_s = 0.75;
     out->decode_s = 2;

@@ -38,7 +38,7 @@ finish_case() {
     (
         bmoe() { "$bmoe" "$@"; }
         brief() {
-            sed -E 's/,"tokens":.*/}/; s/"wall_ms":[^,]*,"io_ms".*"delta_r/"delta_r/; s/"wall_ms":[^,]*,//
+            sed -E 's/,"n_prompt":.*/}/; s/"wall_ms":[^,]*,"io_ms".*"delta_r/"delta_r/; s/"wall_ms":[^,]*,//
                 s/,"read_mib":.*/}/; s/"load_s":[^,]*,//'
         }
         eval "$command"

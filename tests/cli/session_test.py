@@ -227,6 +227,48 @@ def a_table_is_read_by_name():
         holds(f"preamble {word}", word in preamble)
 
 
+def decisions_and_texts_have_rows():
+    def table(path):
+        with open(path, encoding="utf-8", newline="") as file:
+            lines = file.read().splitlines()
+        return (list(csv.DictReader(line for line in lines if not line.startswith("#"))),
+                [dict(word.split("=", 1) for word in line.split()[2:]) for line in lines
+                 if line.startswith("# summary ")])
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = folder + "/table.csv"
+        s = Session(schema, bmoe, *streamed, "--decide", "--csv", path)
+        s.until("READY")
+        decided = [s.ask("decide", "DECIDE", prefix=text, suffix=" So", choices=[" the", " a"])
+                   for _ in range(2)]
+        s.ask("generate", "DONE", prompt=text, n_predict=2)
+        s.end()
+        rows, trailers = table(path)
+        same("kinds", [(r["turn"], r["kind"], r["step"]) for r in rows],
+             [("1", "1", "1"), ("2", "1", "1"), ("3", "0", "1"), ("3", "0", "2")])
+        for row, trailer, body in zip(rows, trailers, decided):
+            same("tokens", int(row["n_computed"]), body["n_prefilled"])
+            same("tokens of the trailer", int(trailer["n_prompt"]), body["n_prefilled"])
+            same("reused", int(trailer["n_reused"]), body["n_reused"])
+            same("reads", int(row["read_bytes"]), round(body["prefill_read_mib"] * 2 ** 20))
+            holds("time", float(row["wall_ms"]) >= body["prefill_s"] * 1e3 - 1)
+        same("tokens of an answer", [int(r["n_computed"]) for r in rows[2:]], [0, 1])
+        with open(folder + "/text", "w", encoding="utf-8") as file:
+            file.write(text * 20)
+        score = [bmoe, *streamed, "--ppl", file.name, "--csv", path]
+        subprocess.run([*score, "--ppl-chunk", "32"], check=True, capture_output=True)
+        rows, trailers = table(path)
+        same("a row per window", [(r["kind"], r["step"]) for r in rows],
+             [("2", str(i + 1)) for i in range(int(rows[0]["steps"]))])
+        same("a window's tokens", {r["n_computed"] for r in rows}, {"32"})
+        same("a text's tokens", [int(t["n_prompt"]) for t in trailers], [32 * len(rows)])
+        subprocess.run([*score, "--ppl-choices", " the, a"], check=True, capture_output=True)
+        rows, trailers = table(path)
+        same("a text and a decision", [(r["turn"], r["kind"]) for r in rows],
+             [("1", "2"), ("2", "1")])
+        same("their tokens", [t["n_prompt"] for t in trailers], [r["n_computed"] for r in rows])
+
+
 def traces_change_no_bit():
     def read(path):
         with open(path, encoding="utf-8", newline="") as file:
@@ -309,6 +351,7 @@ a_probe_changes_no_bit()
 options_fit_their_schema()
 traces_change_no_bit()
 a_table_is_read_by_name()
+decisions_and_texts_have_rows()
 perplexity_agrees_with_decisions()
 decisions_keep_their_prefix()
 a_saved_conversation_goes_on()
