@@ -13,7 +13,7 @@ static const char *const heads[TRACE_COUNT] = {
                     "turn,phase,step,layer,n_expert,slot,expert,weight,residency,expert_bytes,"
                     "dropped\n",
     [TRACE_IO] = "# bmoe_io_trace v1\nturn,step,file,reader,cause,offset,bytes,latency_us\n",
-    [TRACE_GRAPH] = "# bmoe_graph_trace v1\nturn,phase,step,seq,op,name,wall_us\n",
+    [TRACE_GRAPH] = "# bmoe_graph_trace v1\nturn,phase,step,seq,op,name,wall_us,split,device\n",
 };
 
 static void check(struct traces *t, struct trace_file *f, bool fine)
@@ -65,8 +65,9 @@ static void on_node(void *user, const struct bmoe_node *n)
 
     if (f != NULL)
         check(user, f,
-              fprintf(f->file, "%u,%d,%u,%u,%s,%s,%lld\n", n->request, !n->prefill, n->position,
-                      n->ordinal, n->op, n->name, (long long)n->wall_us) > 0);
+              fprintf(f->file, "%u,%d,%u,%u,%s,%s,%lld,%u,%s\n", n->request, !n->prefill,
+                      n->position, n->ordinal, n->op, n->name, (long long)n->wall_us, n->split,
+                      n->device != NULL ? n->device : "") > 0);
 }
 
 int traces_open(struct traces *t, const struct cli_options *o, struct terminal *terminal,

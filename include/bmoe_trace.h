@@ -36,14 +36,18 @@ struct bmoe_read {
     enum bmoe_read_cause cause;
 };
 
-/* A node of a graph, computed alone. */
+/* A node of a graph, computed alone; or, after the last node of a split (op "SPLIT"), the split: the
+ * nodes that one device computes in a row. Its time is its nodes', with the copies that bring its
+ * inputs, which count for the first. */
 struct bmoe_node {
     size_t size;
     uint32_t request, position;
     bool prefill;
-    uint32_t ordinal; /* in its graph */
+    uint32_t ordinal; /* in its graph; of a split: of its last node */
     const char *op, *name;
     int64_t wall_us;
+    uint32_t split;     /* its number in the graph */
+    const char *device; /* the ggml device that computed it */
 };
 
 #endif

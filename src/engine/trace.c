@@ -29,6 +29,9 @@ struct trace {
     uint32_t ordinal, first_pos, n; /* n: tokens of the graph */
     bool prefill;
     int64_t told_us;
+    uint32_t split, n_in_split; /* the running split, and nodes of it told so far */
+    int64_t split_us;
+    const char *device; /* ggml's name; NULL: no node yet */
 };
 
 static bool wants_routes(const struct bmoe_session *s)
@@ -186,21 +189,66 @@ void trace_graph_begin(struct bmoe_session *s, uint32_t n)
     t->n = n;
     t->prefill = n > 1 || !s->decoding;
     t->told_us = clock_now_us();
+    t->split = t->n_in_split = 0;
+    t->split_us = 0;
+    t->device = NULL;
 }
 
-static void tell_node(struct bmoe_session *s, const struct ggml_tensor *node)
+static void tell(struct bmoe_session *s, const char *op, const char *name, int64_t wall_us)
 {
-    struct trace *t = s->trace;
-    int64_t now = clock_now_us();
+    const struct trace *t = s->trace;
     struct bmoe_node e = {.size = sizeof e,
                           .request = s->n_requests,
                           .prefill = t->prefill,
                           .position = t->first_pos,
                           .ordinal = t->ordinal - 1,
-                          .op = ggml_op_desc(node),
-                          .name = node->name,
-                          .wall_us = now - t->told_us};
+                          .op = op,
+                          .name = name,
+                          .wall_us = wall_us,
+                          .split = t->split,
+                          .device = t->device};
     s->o.on_node(s->o.trace_user, &e);
+}
+
+static void end_split(struct bmoe_session *s)
+{
+    struct trace *t = s->trace;
+    if (t->n_in_split == 0)
+        return;
+    tell(s, "SPLIT", "", t->split_us);
+    t->split++;
+    t->n_in_split = 0;
+    t->split_us = 0;
+}
+
+/* Where a node is computed shows in where its result lies; plain host memory has no device, and its
+ * type's name is the CPU's. NULL: nothing is computed. */
+static const char *device_of(const struct ggml_tensor *node)
+{
+    const struct ggml_tensor *root = node->view_src ? node->view_src : node;
+    if (!root->buffer || node->op == GGML_OP_NONE || node->op == GGML_OP_VIEW ||
+        node->op == GGML_OP_RESHAPE || node->op == GGML_OP_PERMUTE || node->op == GGML_OP_TRANSPOSE)
+        return NULL;
+    ggml_backend_buffer_type_t type = ggml_backend_buffer_get_type(root->buffer);
+    ggml_backend_dev_t device = ggml_backend_buft_get_device(type);
+    return device ? ggml_backend_dev_name(device) : ggml_backend_buft_name(type);
+}
+
+static void tell_node(struct bmoe_session *s, const struct ggml_tensor *node)
+{
+    struct trace *t = s->trace;
+    int64_t wall_us = clock_now_us() - t->told_us;
+    const char *device = device_of(node);
+    if (device && t->device && strcmp(device, t->device) != 0) {
+        t->ordinal--; /* the node before this one was its last */
+        end_split(s);
+        t->ordinal++;
+    }
+    if (device)
+        t->device = device;
+    t->n_in_split++;
+    t->split_us += wall_us;
+    tell(s, ggml_op_desc(node), node->name, wall_us);
     t->told_us = clock_now_us();
 }
 
@@ -232,6 +280,8 @@ void trace_graph_end(struct bmoe_session *s)
         return;
     if (wants_routes(s))
         flush_routing(s);
+    if (s->o.on_node)
+        end_split(s);
     if (!s->o.on_read)
         return;
     struct pager_read_record *records = NULL;

@@ -1,4 +1,4 @@
-"""session_fuzz.py BMOE BMOE_DOC_KEYS MODEL N [SEED]: N lines to one session, many of them damaged:
+"""session_fuzz.py BMOE BMOE_DOC_KEYS MODEL N [SEED [OPTION...]]: N lines to one session, many of them damaged:
 bytes changed, put in, taken out; lines cut; requests cancelled at random times. Every line that is not
 empty must have exactly one closing answer, every answer must fit the schema, and the process must not
 grow, in memory or descriptors."""

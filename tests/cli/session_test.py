@@ -300,6 +300,12 @@ def traces_change_no_bit():
     holds("reads are timed", all(int(r["latency_us"]) >= 0 < int(r["bytes"]) for r in reads))
     holds("nodes of every graph", len({r["step"] for r in nodes}) == 8)
     holds("expert matmuls among them", any(r["op"] == "MUL_MAT_ID" for r in nodes))
+    splits = [r for r in nodes if r["op"] == "SPLIT"]
+    same("all is one split of the CPU", [(r["split"], r["device"]) for r in splits], [("0", "CPU")] * 8)
+    for split in splits:
+        within = [r for r in nodes if r["step"] == split["step"] and r["op"] != "SPLIT"]
+        same("its time", int(split["wall_us"]), sum(int(r["wall_us"]) for r in within))
+        same("its last node", split["seq"], within[-1]["seq"])
 
 
 def options_fit_their_schema():
