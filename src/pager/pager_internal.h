@@ -244,7 +244,7 @@ void pools_destroy(struct pager *p);
 void frames_take(struct pager *p, const struct group *g);
 void frame_give_back(struct pager *p, uint32_t e);
 bool frames_stay(const struct pager *p); /* an emptied frame may keep its memory */
-void frames_huge(struct pager *p);       /* before the first is filled: larger pages, if they stay */
+void frames_huge(struct pager *p); /* before the first is filled: larger pages, if they stay */
 
 /* pager_state.c, all locked */
 void extent_become(struct pager *p, uint32_t e, enum extent_state to);
@@ -272,7 +272,8 @@ void readers_wake(struct pager *p);
 bool room_take(struct pager *p, struct reader *r); /* a group, victims, or both */
 bool room_more(const struct pager *p);             /* whether room_take would find a group */
 uint64_t room_pin_limit(const struct pager *p);
-uint32_t room_victim(struct pager *p, enum queue_class q);
+/* `for_m`: the matrix whose extents want the room, or NULL. */
+uint32_t room_victim(struct pager *p, enum queue_class q, const struct matrix *for_m);
 uint32_t room_in_hand(const struct pager *p); /* latest arrivals left alone; in NONE those in use
                                                  are pinned */
 int64_t room_free(const struct pager *p);

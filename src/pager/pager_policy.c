@@ -181,6 +181,19 @@ void policy_init(struct policy *p, const struct policy_ops *ops, struct extent_t
     list_init(&p->guessed);
 }
 
+uint32_t policy_victim_that(const struct policy *p, bool (*fits)(const void *ctx, uint32_t e),
+                            const void *ctx)
+{
+    uint32_t best = EXTENT_NONE;
+    for (uint32_t at = 0; at < p->n_heap && at < POLICY_LOOK; at++) {
+        uint32_t e = p->heap[at];
+        bool lower = best == EXTENT_NONE || p->table->at[e].score < p->table->at[best].score;
+        if (lower && fits(ctx, e))
+            best = e;
+    }
+    return best != EXTENT_NONE ? best : p->ops->victim(p);
+}
+
 bool policy_reserve(struct policy *p)
 {
     if (p->heap_cap >= p->table->cap)

@@ -45,6 +45,11 @@ extern const struct policy_ops policy_popular;
 
 void policy_init(struct policy *p, const struct policy_ops *ops, struct extent_table *table,
                  uint32_t keep);
+/* Who goes first among the least used that `fits` takes: one of the lowest POLICY_LOOK of the heap,
+ * in which order does not count for much; else who goes first of all. */
+enum { POLICY_LOOK = 127 };
+uint32_t policy_victim_that(const struct policy *p, bool (*fits)(const void *ctx, uint32_t e),
+                            const void *ctx);
 /* After the table has grown; false when there is no memory. */
 bool policy_reserve(struct policy *p);
 /* Forgets what was asked for. */

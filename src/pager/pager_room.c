@@ -58,14 +58,30 @@ static bool room_possible(const struct pager *p, enum queue_class q, int64_t nee
     return room_free(p) + (evictable > 0 ? evictable : 0) >= need;
 }
 
-uint32_t room_victim(struct pager *p, enum queue_class q)
+struct wanted {
+    const struct pager *p;
+    const struct pool *pool;
+};
+
+static bool of_pool(const void *ctx, uint32_t e)
+{
+    const struct wanted *w = ctx;
+    return extent_matrix(w->p, e)->pool == w->pool;
+}
+
+/* Among frames of several sizes a group gets its room from its own: such a victim's frame keeps its
+ * memory, where another's is given back and the new one's comes page by page, at a fault each. */
+uint32_t room_victim(struct pager *p, enum queue_class q, const struct matrix *for_m)
 {
     if (q == QUEUE_DEMAND && p->policy.n <= room_in_hand(p)) {
         uint32_t last = order_last_resident(p);
         if (last != EXTENT_NONE)
             return last;
     }
-    return p->policy.ops->victim(&p->policy);
+    if (!for_m || !for_m->pool || frames_stay(p))
+        return p->policy.ops->victim(&p->policy);
+    const struct wanted w = {p, for_m->pool};
+    return policy_victim_that(&p->policy, of_pool, &w);
 }
 
 static void victim_take(struct pager *p, struct reader *r, uint32_t e, const struct matrix *for_m)
@@ -87,7 +103,7 @@ static bool victims_take(struct pager *p, struct reader *r, enum queue_class q, 
 {
     int64_t missing = need - room_free(p);
     while (missing > 0 && r->n_victims < PAGER_MAX_VICTIMS) {
-        uint32_t e = room_victim(p, q);
+        uint32_t e = room_victim(p, q, for_m);
         if (e == EXTENT_NONE)
             break;
         missing -= (int64_t)extent_matrix(p, e)->stride;
@@ -202,7 +218,7 @@ static bool readers_fit(const struct pager *p)
 void room_shrink(struct pager *p)
 {
     while (room_free(p) < 0 || !readers_fit(p)) {
-        uint32_t e = room_free(p) < 0 ? room_victim(p, QUEUE_DEMAND) : EXTENT_NONE;
+        uint32_t e = room_free(p) < 0 ? room_victim(p, QUEUE_DEMAND, NULL) : EXTENT_NONE;
         if (e == EXTENT_NONE) {
             wait_done(p);
             continue;

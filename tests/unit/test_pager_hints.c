@@ -6,6 +6,7 @@
 
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 enum { SLICE = 128 * 1024, N = 64 };
@@ -282,6 +283,44 @@ static void the_budget_can_change(void **state)
     }
 }
 
+static void pin_at_random(struct rig *r, unsigned n, uint64_t *random)
+{
+    struct bmoe_error err = {0};
+    for (unsigned i = 0; i < n; i++) {
+        uint32_t e = (uint32_t)(rig_random(random) % N) + i % 2 * N;
+        assert_int_equal(pager_pin(r->pager, &e, 1, &err), 0);
+        assert_int_equal(rig_check_some(r, e, 16, random), 0);
+        pager_unpin(r->pager, &e, 1);
+    }
+}
+
+/* A frame that is emptied is filled again: no page of it comes a second time. */
+static void frames_of_two_sizes_keep_their_memory(void **state)
+{
+    enum { SMALL = 80 * 1024 };
+    struct rig r;
+    struct rusage before, after;
+    uint64_t random = 11;
+    (void)state;
+    rig_init(&r, (uint64_t)(SLICE + SMALL) * N);
+    r.config.place = BMOE_PLACE_NONE;
+    r.config.budget_bytes = (uint64_t)(SLICE + SMALL) * N / 3;
+    rig_create(&r);
+    rig_matrix(&r, 0, SLICE, N, NULL);
+    rig_matrix(&r, (uint64_t)SLICE * N, SMALL, N, NULL);
+    rig_start(&r);
+    pin_at_random(&r, 200, &random);
+    uint64_t evictions = rig_counters(&r).evictions;
+    getrusage(RUSAGE_SELF, &before);
+    pin_at_random(&r, 1000, &random);
+    getrusage(RUSAGE_SELF, &after);
+    evictions = rig_counters(&r).evictions - evictions;
+    assert_true(evictions > 400);
+    /* an extent is 20 or 32 pages of 4 KiB */
+    assert_true((uint64_t)(after.ru_minflt - before.ru_minflt) < evictions * 2);
+    rig_fini(&r);
+}
+
 /* Hints and touches from several threads at once while the budget breathes. */
 static void all_at_once(void **state)
 {
@@ -324,6 +363,7 @@ int main(void)
         cmocka_unit_test(ahead_does_not_chase_its_own_tail),
         cmocka_unit_test(pins_hold_and_are_limited),
         cmocka_unit_test(the_budget_can_change),
+        cmocka_unit_test(frames_of_two_sizes_keep_their_memory),
         cmocka_unit_test(all_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -175,6 +175,36 @@ static void popular_heap_holds(void **state)
     free(t.at);
 }
 
+static bool is_odd(const void *ctx, uint32_t e)
+{
+    (void)ctx;
+    return e % 2 == 1;
+}
+
+static void popular_gives_the_rarest_that_fits(void **state)
+{
+    struct extent_table t = {0};
+    struct policy p;
+    (void)state;
+    assert_true(extent_table_grow(&t, 8, 0));
+    policy_init(&p, &policy_popular, &t, 0);
+    assert_true(policy_reserve(&p));
+    assert_int_equal(policy_victim_that(&p, is_odd, NULL), EXTENT_NONE);
+    for (uint32_t e = 0; e < 8; e++)
+        for (uint32_t uses = 0; uses <= e; uses++)
+            p.ops->touch(&p, e);
+    for (uint32_t e = 8; e-- > 0;)
+        hold(&p, e);
+    assert_int_equal(policy_victim_that(&p, is_odd, NULL), 1);
+    let_go(&p, 1);
+    assert_int_equal(policy_victim_that(&p, is_odd, NULL), 3);
+    for (uint32_t e = 3; e < 8; e += 2)
+        let_go(&p, e);
+    assert_int_equal(policy_victim_that(&p, is_odd, NULL), 0);
+    policy_fini(&p);
+    free(t.at);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -185,6 +215,7 @@ int main(void)
         cmocka_unit_test(popular_gives_the_rarest),
         cmocka_unit_test(popular_forgets_slowly),
         cmocka_unit_test(popular_heap_holds),
+        cmocka_unit_test(popular_gives_the_rarest_that_fits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
