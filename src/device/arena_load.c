@@ -3,6 +3,8 @@
 
 #include "base/error.h"
 
+#include <assert.h>
+
 /* Beyond this a dense weight is read by runs of rows. */
 #define DENSE_READ_BYTES ((uint64_t)16 << 20)
 
@@ -64,6 +66,7 @@ static int load_expert(struct loader *r, const struct layer_site *site, uint32_t
     const struct layers *l = r->arena->config.layers;
     for (uint32_t i = 0; i < site->n_entries; i++) {
         const struct layer_entry *e = &l->entries[site->entries[i]];
+        assert(e->device); /* experts are all on the device, or there is no arena */
         struct ggml_tensor view = expert_view(e, expert);
         int rc = BMOE_OK;
         if (e->src.base) {

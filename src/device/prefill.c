@@ -126,6 +126,11 @@ int prefill_end(struct prefill *p, struct bmoe_error *err)
     return rc;
 }
 
+bool prefill_stopped(const struct prefill *p)
+{
+    return p->failed;
+}
+
 bool prefill_learned(struct prefill *p)
 {
     bool learned = p->learned;
@@ -194,23 +199,51 @@ static bool is_or_copies(const struct ggml_tensor *t, const struct ggml_tensor *
            memcmp(begin + 1, of->name, n) == 0;
 }
 
-/* A copy of a weight in a slot was made when the split began, whatever the slot held then. */
+/* Whether the scheduler's name of `t` says that it copies a weight, or a view of it. A name that
+ * was cut counts as far as it goes: to see a copy too many is slow, to miss one is wrong. */
+static bool copies_weight(const struct ggml_tensor *t, const struct ggml_tensor *weight)
+{
+    const char *of = strchr(t->name, '#');
+    size_t n = strnlen(weight->name, GGML_MAX_NAME);
+    if (!of)
+        return false;
+    size_t left = strnlen(of + 1, GGML_MAX_NAME);
+    if (left <= n)
+        return memcmp(of + 1, weight->name, left) == 0;
+    return memcmp(of + 1, weight->name, n) == 0 && (of[1 + n] == '#' || of[1 + n] == ' ');
+}
+
+static const char *role_of(const struct layer_entry *e)
+{
+    const char *dot = strchr(e->src.tensor->name + strlen("blk."), '.');
+    return dot ? dot : e->src.tensor->name;
+}
+
+/* A copy of a weight on the device was made when the split began, whatever lay there then. A dense
+ * weight stays on the host from now on, and so do those of its role in other layers: what is
+ * refused once is refused in each. Experts would be computed on the host one by one with their
+ * pages away, so then the device will not do. */
 static bool copies_slot(struct prefill *p, const struct ggml_tensor *t)
 {
     const char *begin = strchr(t->name, '#');
     if (!begin || strncmp(begin + 1, "blk.", 4) != 0)
         return false;
-    for (uint32_t i = 0; i < p->layers->n_entries; i++) {
+    const struct layer_entry *found = NULL;
+    for (uint32_t i = 0; i < p->layers->n_entries && !found; i++)
+        if (p->layers->entries[i].device && copies_weight(t, p->layers->entries[i].src.tensor))
+            found = &p->layers->entries[i];
+    if (!found)
+        return false;
+    error_set(&p->error, BMOE_E_DEVICE, BMOE_SCOPE_REQUEST,
+              "the scheduler copies %s from the device for an op on the host",
+              found->src.tensor->name);
+    p->failed = true;
+    p->learned = found->src.site == GRAPH_NONE;
+    for (uint32_t i = 0; i < p->layers->n_entries && p->learned; i++) {
         struct layer_entry *e = &p->layers->entries[i];
-        if (!e->device || e->resident || !is_or_copies(t, e->src.tensor))
-            continue;
-        error_set(&p->error, BMOE_E_DEVICE, BMOE_SCOPE_REQUEST,
-                  "the scheduler copies %s from the device for an op on the host",
-                  e->src.tensor->name);
-        e->unused = p->learned = p->failed = true;
-        return true;
+        e->unused |= e->src.site == GRAPH_NONE && strcmp(role_of(e), role_of(found)) == 0;
     }
-    return false;
+    return true;
 }
 
 /* An expert matmul whose routing was not told. */

@@ -43,6 +43,8 @@ void prefill_destroy(struct prefill *p);
 void prefill_begin(struct prefill *p);
 /* Puts the host's binding back, however the graph ended. 0, or why it was stopped. */
 int prefill_end(struct prefill *p, struct bmoe_error *err);
+/* Whether the running graph is to be stopped; prefill_node says so by its answers too. */
+bool prefill_stopped(const struct prefill *p);
 /* Whether the graph that just failed taught how to place another one: run it again. */
 bool prefill_learned(struct prefill *p);
 /* The scheduler's callback between the two. */

@@ -6,6 +6,7 @@
 #include "engine/session.h"
 
 #include "base/error.h"
+#include "device/kv_memory.h"
 
 #include <math.h>
 #include <sys/mman.h>
@@ -75,14 +76,49 @@ static void stand_out(struct capture *c)
     }
 }
 
+/* Of a graph that is stopped the scheduler still computes the node it asked for, and one of each
+ * later part of the graph, whose sources were never computed: indices among them may be anything.
+ * So it computes nothing in that node's place. */
+static bool stop_at(struct bmoe_session *s, struct ggml_tensor *node)
+{
+    s->stopped_op = node->op;
+    s->stopped_at = node;
+    node->op = GGML_OP_NONE;
+    return true;
+}
+
+static void stop_ends(struct bmoe_session *s)
+{
+    if (s->stopped_at)
+        s->stopped_at->op = s->stopped_op;
+    s->stopped_at = NULL;
+}
+
+static bool stopped(const struct bmoe_session *s)
+{
+    return atomic_load_explicit(&s->cancelled, memory_order_relaxed) || stream_failed(s->stream) ||
+           prefill_stopped(s->prefill);
+}
+
 /* A device asks no abort callback, so its graphs are stopped here. */
 static bool on_device_node(struct bmoe_session *s, struct ggml_tensor *node, bool ask)
 {
-    if (atomic_load_explicit(&s->cancelled, memory_order_relaxed) || stream_failed(s->stream))
-        return ask;
+    stop_ends(s);
+    if (stopped(s))
+        return ask && stop_at(s, node);
     bool device = prefill_node(s->prefill, node, ask);
     bool host = stream_node(s->stream, node, ask);
+    if (ask && stopped(s))
+        return stop_at(s, node);
     return ask ? device || host : device && host;
+}
+
+/* All entries, and the bytes behind them wherever they lie. */
+static void clear_memory(struct bmoe_session *s)
+{
+    llama_memory_clear(llama_get_memory(s->ctx), true);
+    if (s->memory)
+        kv_memory_cleared(s->memory);
 }
 
 static void learn_node(void *user, struct ggml_tensor *node)
@@ -95,6 +131,10 @@ static void learn_node(void *user, struct ggml_tensor *node)
 static bool on_node(struct ggml_tensor *node, bool ask, void *user)
 {
     struct bmoe_session *s = user;
+    if (s->hollow) {
+        stop_ends(s);
+        return ask && stop_at(s, node);
+    }
     if (!s->capture) {
         bool traced = trace_node(s, node, ask); /* first: what is resident before the reads */
         bool wanted = progress_node(s, ask);
@@ -124,8 +164,10 @@ static enum llama_flash_attn_type flash_attn(enum bmoe_tristate value)
 
 int context_create(struct bmoe_session *s, uint32_t n_outputs, struct bmoe_error *err)
 {
+    bool anew = s->ctx && s->memory;
     if (s->ctx)
         llama_free(s->ctx);
+    prefill_memory_drop(s);
     s->ctx = NULL;
     s->n_kv = s->boundary.n = s->prefix.n = 0;
     s->reserved_there = s->last_on_device = false;
@@ -154,6 +196,8 @@ int context_create(struct bmoe_session *s, uint32_t n_outputs, struct bmoe_error
                          s->o.model, s->llama_log.first);
     s->n_outputs = n_outputs;
     s->n_ctx = llama_n_ctx(s->ctx);
+    if (anew)
+        prefill_memory_move(s);
     return BMOE_OK;
 }
 
@@ -193,8 +237,35 @@ int context_observe(struct bmoe_session *s, uint32_t n_tokens,
             "libllama answered %d to a decode that was stopped by its abort callback, not "
             "2: this version behaves otherwise than this library relies on",
             rc);
-    llama_memory_clear(llama_get_memory(s->ctx), true);
+    clear_memory(s);
     return BMOE_OK;
+}
+
+void context_forget_graph(struct bmoe_session *s)
+{
+    llama_set_adapter_cvec(s->ctx, NULL, 0, 0, 0, 0);
+}
+
+bool context_occupy(struct bmoe_session *s, uint32_t n)
+{
+    struct llama_batch *b = &s->batch;
+    b->n_tokens = (int32_t)n;
+    for (uint32_t i = 0; i < n; i++) {
+        b->token[i] = s->tokens[i] = 0;
+        b->pos[i] = (llama_pos)i;
+        b->logits[i] = i + 1 == n;
+    }
+    s->hollow = true;
+    llama_log_enter(&s->llama_log);
+    int rc = llama_decode(s->ctx, *b);
+    llama_synchronize(s->ctx);
+    llama_log_leave();
+    s->hollow = false;
+    stop_ends(s);
+    s->n_kv = rc == 0 ? n : 0;
+    s->last_width = n;
+    s->last_on_device = false;
+    return rc == 0;
 }
 
 uint32_t context_keep(struct bmoe_session *s, uint32_t n)
@@ -205,7 +276,7 @@ uint32_t context_keep(struct bmoe_session *s, uint32_t n)
     if (n > 0 && n < s->n_kv && !llama_memory_seq_rm(memory, 0, (llama_pos)n, -1))
         n = 0;
     if (n == 0) {
-        llama_memory_clear(memory, true);
+        clear_memory(s);
         s->boundary.n = 0;
     }
     if (n < s->n_kv)
@@ -223,7 +294,7 @@ static void drop_failed(struct bmoe_session *s)
         return;
     if (s->boundary.n > 0 && state_restore(s, &s->boundary))
         return;
-    llama_memory_clear(memory, true);
+    clear_memory(s);
     s->n_kv = 0;
 }
 
@@ -246,6 +317,8 @@ static int judge(struct bmoe_session *s, int decoded, uint32_t n_logits, struct 
 {
     struct bmoe_error of_device = {0};
     int there = s->on_device ? prefill_end(s->prefill, &of_device) : BMOE_OK;
+    if (s->on_device && s->memory)
+        kv_memory_bind(s->memory, false);
     int rc = stream_graph_end(s->stream, err);
     if (rc < 0)
         return rc;
@@ -298,12 +371,14 @@ static void graph_begin(struct bmoe_session *s, uint32_t n)
     s->on_device = runs_there(s, n);
     bool moved = s->on_device != s->last_on_device && n == s->last_width;
     if (moved || (s->on_device && !s->reserved_there))
-        llama_set_adapter_cvec(s->ctx, NULL, 0, 0, 0, 0);
+        context_forget_graph(s);
     s->reserved_there |= s->on_device;
     s->unchecked |= s->on_device;
     s->last_on_device = s->on_device;
     s->last_width = n;
     stream_graph_begin(s->stream, s->on_device);
+    if (s->on_device && s->memory)
+        kv_memory_bind(s->memory, true);
     if (s->on_device)
         prefill_begin(s->prefill);
 }
@@ -328,6 +403,7 @@ int context_decode(struct bmoe_session *s, uint32_t n, uint32_t n_logits, struct
     int decoded = llama_decode(s->ctx, *b);
     llama_synchronize(s->ctx);
     llama_log_leave();
+    stop_ends(s); /* an aborted part is not told of */
     trace_graph_end(s);
     int rc = judge(s, decoded, n_logits, err);
     if (rc == BMOE_OK) {

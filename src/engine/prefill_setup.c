@@ -218,10 +218,6 @@ static void say(const struct bmoe_session *s)
              s->o.prefill_device, s->o.prefill_min_tokens, s->o.prefill_ubatch, c.n_slots,
              (double)c.device_bytes / (1 << 20), (double)c.host_bytes / (1 << 20),
              s->o.prefill_loaders);
-    if (ggml_backend_dev_host_buffer_type(s->device.device))
-        log_line(&s->log, BMOE_LOG_INFO,
-                 "the KV cache stays in the program's memory; its views are copied to %s per graph",
-                 s->o.prefill_device);
     if (c.n_carried || c.n_kept)
         log_line(&s->log, BMOE_LOG_INFO,
                  "%s takes %u dense weights in another type; %u stay on the CPU",
@@ -313,6 +309,8 @@ int prefill_setup(struct bmoe_session *s, struct bmoe_error *err)
                  : error_set(err, BMOE_E_MEMORY, BMOE_SCOPE_SESSION, "no memory for the layers");
     if (rc == BMOE_OK && create(s, all, sources(s, survey.refused, all), &why) < 0)
         give_up(s, &why);
+    if (rc == BMOE_OK && s->prefill)
+        prefill_memory_move(s);
     struct bmoe_error measured = {0};
     if (rc == BMOE_OK && s->prefill && automatic && measure_min_tokens(s, &measured) < 0 &&
         !prefill_fall_back(s, &measured)) {
@@ -337,7 +335,9 @@ bool prefill_fall_back(struct bmoe_session *s, const struct bmoe_error *err)
         prefill_destroy(s->prefill);
         s->prefill = NULL;
         s->unchecked = false;
+        prefill_memory_move_back(s);
     }
+    s->reserved_there = false;       /* the graph is placed anew */
     s->prefix.n = s->boundary.n = 0; /* states that it computed */
     context_keep(s, 0);
     return true;

@@ -35,12 +35,6 @@ static int check(const struct bmoe_session *s, uint32_t n, struct bmoe_error *er
     return BMOE_OK;
 }
 
-/* A prefill device moves the memory to where libllama's copies do not look. */
-static bool keeps_boundary(const struct bmoe_session *s)
-{
-    return !state_cuttable(s) && !s->o.prefill_device;
-}
-
 /* How much of what the memory holds the prompt begins with; the memory is cut to that. Where it
  * cannot be cut, a state that was kept serves, or nothing. */
 static uint32_t reuse_prefix(struct bmoe_session *s, const llama_token *tokens, uint32_t n)
@@ -101,7 +95,7 @@ int prompt_run(struct bmoe_session *s, const llama_token *tokens, uint32_t n, bo
             rc = BMOE_OK;
             continue;
         }
-        if (rc == BMOE_OK && s->n_kv == stable && keeps_boundary(s)) {
+        if (rc == BMOE_OK && s->n_kv == stable && !state_cuttable(s)) {
             s->boundary.partial = true;
             state_save(s, &s->boundary);
         }

@@ -309,6 +309,7 @@ void bmoe_session_close(struct bmoe_session *s)
         return;
     if (s->ctx)
         llama_free(s->ctx);
+    prefill_memory_drop(s);
     prefill_destroy(s->prefill);
     stream_destroy(s->stream);
     if (s->model)

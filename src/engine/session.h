@@ -107,13 +107,17 @@ struct bmoe_session {
     struct device_opened device;
     struct prefill *prefill;
     struct prefill_counters device_before; /* of what is no more */
+    struct kv_memory *memory;              /* the context's, where the device reaches it; or NULL */
     bool on_device;                        /* the running graph is bound to it */
     bool reserved_there;                   /* compute buffers were made for graphs on it */
     bool unchecked;                        /* it computed what no finite logits were seen of yet */
-    uint32_t last_width;                   /* tokens of the last graph; where it ran: */
+    struct ggml_tensor *stopped_at;        /* the node a stopped graph computes nothing for */
+    enum ggml_op stopped_op;
+    uint32_t last_width; /* tokens of the last graph; where it ran: */
     bool last_on_device;
     int64_t device_tokens;
 
+    bool hollow;             /* the graph computes nothing */
     struct capture *capture; /* not NULL: the graph is only learned, not computed */
     atomic_bool cancelled;
     struct llama_batch batch; /* room for n_batch tokens, sequence 0 */
@@ -156,6 +160,10 @@ uint32_t context_piece(const struct bmoe_session *s, uint32_t left);
 int context_observe(struct bmoe_session *s, uint32_t n_tokens,
                     void (*on_node)(void *user, struct ggml_tensor *node), void *user,
                     struct bmoe_error *err);
+/* The next graph is not to be like the last, whatever its shape. */
+void context_forget_graph(struct bmoe_session *s);
+/* Puts n tokens into the memory by a decode that computes nothing. False: it could not. */
+bool context_occupy(struct bmoe_session *s, uint32_t n);
 /* Cuts the memory to its first n tokens, or forgets all of it where that is not possible; answers
  * what is left. */
 uint32_t context_keep(struct bmoe_session *s, uint32_t n);
@@ -173,6 +181,13 @@ int prefill_setup(struct bmoe_session *s, struct bmoe_error *err);
 bool prefill_fall_back(struct bmoe_session *s, const struct bmoe_error *err);
 /* Host memory that the device will take, before it is known exactly. */
 uint64_t prefill_plan_bytes(const struct bmoe_session *s);
+
+/* prefill_memory.c: with a prefill device and the memory clear: lets the device reach the context's
+ * memory, moving it where that is needed and safe; s->memory says. move_back: what the memory holds
+ * is gone. drop: after the context. */
+void prefill_memory_move(struct bmoe_session *s);
+void prefill_memory_move_back(struct bmoe_session *s);
+void prefill_memory_drop(struct bmoe_session *s);
 
 /* plan.c: measures the machine and decides whether the session streams; refuses a resident one that
  * does not fit. Wants s->sums of a paged plan. */

@@ -73,8 +73,7 @@ bool state_restore(struct bmoe_session *s, struct kv_state *k)
 {
     llama_memory_t memory = llama_get_memory(s->ctx);
     if (!k->partial) {
-        llama_memory_clear(memory, true);
-        s->boundary.n = 0;
+        context_keep(s, 0);
     }
     llama_log_enter(&s->llama_log);
     size_t read = llama_state_seq_set_data_ext(s->ctx, k->data, k->bytes, 0, flags_of(k));
@@ -84,8 +83,7 @@ bool state_restore(struct bmoe_session *s, struct kv_state *k)
         fine = llama_memory_seq_rm(memory, 0, (llama_pos)k->n, -1);
     if (!fine || llama_memory_seq_pos_max(memory, 0) != (llama_pos)k->n - 1) {
         k->n = 0;
-        llama_memory_clear(memory, true);
-        s->n_kv = 0;
+        context_keep(s, 0);
         return false;
     }
     memcpy(s->tokens, k->tokens, k->n * sizeof *k->tokens);

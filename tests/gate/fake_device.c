@@ -20,7 +20,8 @@ static atomic_size_t allocated, host_allocated;
 
 void fake_device_heal(void)
 {
-    fake_faults = (struct fake_faults){.refuse_type = GGML_TYPE_COUNT, .fail_after = -1};
+    fake_faults = (struct fake_faults){
+        .refuse_type = GGML_TYPE_COUNT, .wrong_type = GGML_TYPE_COUNT, .fail_after = -1};
 }
 
 size_t fake_device_host_bytes(void)
@@ -77,6 +78,25 @@ static void clear(ggml_backend_buffer_t buffer, uint8_t value)
     memset(buffer->context, value, buffer->size);
 }
 
+static void keep_memory(ggml_backend_buffer_t buffer)
+{
+    (void)buffer;
+}
+
+static ggml_backend_buffer_t wrap_memory(ggml_backend_dev_t dev, void *memory, size_t bytes,
+                                         size_t max_tensor_size)
+{
+    static const struct ggml_backend_buffer_i iface = {.free_buffer = keep_memory,
+                                                       .get_base = get_base,
+                                                       .memset_tensor = memset_tensor,
+                                                       .set_tensor = set_tensor,
+                                                       .get_tensor = get_tensor,
+                                                       .clear = clear};
+    (void)dev;
+    (void)max_tensor_size;
+    return ggml_backend_buffer_init(&own_type, iface, memory, bytes);
+}
+
 static ggml_backend_buffer_t alloc_buffer(ggml_backend_buffer_type_t type, size_t bytes)
 {
     static const struct ggml_backend_buffer_i iface = {.free_buffer = free_buffer,
@@ -126,6 +146,16 @@ static void poison_last(struct ggml_cgraph *graph)
         ((float *)t->data)[i] = INFINITY;
 }
 
+static void spoil_products(struct ggml_cgraph *graph)
+{
+    for (int i = 0; i < ggml_graph_n_nodes(graph); i++) {
+        struct ggml_tensor *t = ggml_graph_node(graph, i);
+        bool matmul = t->op == GGML_OP_MUL_MAT || t->op == GGML_OP_MUL_MAT_ID;
+        if (matmul && t->src[0]->type == fake_faults.wrong_type)
+            memset(t->data, 0, ggml_nbytes(t) / 2);
+    }
+}
+
 static enum ggml_status compute(ggml_backend_t backend, struct ggml_cgraph *graph)
 {
     (void)backend;
@@ -139,6 +169,9 @@ static enum ggml_status compute(ggml_backend_t backend, struct ggml_cgraph *grap
     enum ggml_status status = ggml_backend_graph_compute(cpu, graph);
     if (fake_faults.poison)
         poison_last(graph);
+    spoil_products(graph);
+    if (fake_faults.on_graph)
+        fake_faults.on_graph(fake_faults.user);
     return status;
 }
 
@@ -187,6 +220,8 @@ static void device_props(ggml_backend_dev_t dev, struct ggml_backend_dev_props *
     *props = (struct ggml_backend_dev_props){
         .name = "FAKE0", .description = "a device of the tests", .type = device_type(dev)};
     device_memory(dev, &props->memory_free, &props->memory_total);
+    props->caps.host_buffer = fake_faults.host_buffer;
+    props->caps.buffer_from_host_ptr = fake_faults.host_ptr;
 }
 
 static ggml_backend_buffer_type_t device_own_type(ggml_backend_dev_t dev)
@@ -205,7 +240,9 @@ static bool supports_op(ggml_backend_dev_t dev, const struct ggml_tensor *op)
 {
     (void)dev;
     bool matmul = op->op == GGML_OP_MUL_MAT || op->op == GGML_OP_MUL_MAT_ID;
-    if (matmul && op->src[0]->type == fake_faults.refuse_type)
+    int64_t n_tokens = op->op == GGML_OP_MUL_MAT_ID ? op->ne[2] : op->ne[1];
+    if (matmul && (op->src[0]->type == fake_faults.refuse_type ||
+                   (op->op == fake_faults.narrow_op && n_tokens < fake_faults.narrow)))
         return false;
     return op->op != fake_faults.refuse_op || op->op == GGML_OP_NONE;
 }
@@ -265,6 +302,7 @@ ggml_backend_dev_t fake_device(unsigned n_threads)
                                                     .init_backend = backend_create,
                                                     .get_buffer_type = device_own_type,
                                                     .get_host_buffer_type = device_host_type,
+                                                    .buffer_from_host_ptr = wrap_memory,
                                                     .supports_op = supports_op,
                                                     .supports_buft = supports_buft},
                                           .reg = &reg};

@@ -11,6 +11,7 @@
 #include "engine/session.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -39,7 +40,8 @@ static void on_log(void *user, enum bmoe_log_level level, const char *line)
     snprintf(said.last, sizeof said.last, "%s", line);
 }
 
-static struct bmoe_session *open_hooked(struct session_hooks hooks, bool streamed)
+static struct bmoe_session *open_with(struct session_hooks hooks, bool streamed,
+                                      enum bmoe_place place)
 {
     struct gate_case c;
     struct bmoe_options o;
@@ -51,6 +53,7 @@ static struct bmoe_session *open_hooked(struct session_hooks hooks, bool streame
     gate_case_options(&c, streamed, &o);
     if (streamed)
         o.cache_bytes = 24 << 20;
+    o.place = place;
     o.log = on_log;
     hooks.device = device;
     said.n_warnings = 0;
@@ -62,7 +65,12 @@ static struct bmoe_session *open_hooked(struct session_hooks hooks, bool streame
 
 static struct bmoe_session *open_there(bool streamed)
 {
-    return open_hooked((struct session_hooks){0}, streamed);
+    return open_with((struct session_hooks){0}, streamed, BMOE_PLACE_AUTO);
+}
+
+static struct bmoe_session *open_placed(enum bmoe_place place)
+{
+    return open_with((struct session_hooks){0}, true, place);
 }
 
 static struct bmoe_stats stats_of(struct bmoe_session *s)
@@ -210,6 +218,34 @@ static void one_that_refuses_an_op(void **state)
     }
 }
 
+/* Refused in some graph though not when asked before: the scheduler copies the weight from its slot
+ * for the CPU, before it is there. Dense ones stay with the CPU from then on; for experts the
+ * device is given up. */
+static void one_that_refuses_dense_matmuls_in_narrow_graphs(void **state)
+{
+    (void)state;
+    struct bmoe_session *s = open_there(true);
+    fake_faults.narrow_op = GGML_OP_MUL_MAT;
+    fake_faults.narrow = UBATCH;
+    answers_right(s);
+    answers_right(s);
+    assert_int_equal(said.n_warnings, 0);
+    assert_true(stats_of(s).dev_cpu_matmuls > 0);
+    heal_and_close(s);
+}
+
+static void one_that_refuses_experts_in_narrow_graphs(void **state)
+{
+    (void)state;
+    static const enum bmoe_place places[] = {BMOE_PLACE_AUTO, BMOE_PLACE_NONE};
+    for (int i = 0; i < 2; i++) {
+        struct bmoe_session *s = open_placed(places[i]);
+        fake_faults.narrow_op = GGML_OP_MUL_MAT_ID;
+        fake_faults.narrow = UBATCH;
+        gives_up_in_the_middle(s, "the scheduler copies blk.");
+    }
+}
+
 /* A type of dense matrices of layers that no expert matrix has; GGML_TYPE_COUNT: none. */
 static enum ggml_type dense_type_only(const struct bmoe_session *s)
 {
@@ -273,7 +309,7 @@ static void a_failed_read_costs_one_request(void **state)
     (void)state;
     const struct pager_io calls = {.pread = failing_pread};
     __atomic_store_n(&io.left, -1, __ATOMIC_RELAXED);
-    struct bmoe_session *s = open_hooked((struct session_hooks){.io = &calls}, true);
+    struct bmoe_session *s = open_with((struct session_hooks){.io = &calls}, true, BMOE_PLACE_AUTO);
     for (int i = 0; i < 3; i++) {
         struct gate_live live = {.prompt_bytes = 180, .n_predict = 4};
         pager_drop_all(session_pager(s));
@@ -308,6 +344,86 @@ static void a_cancel_costs_one_request(void **state)
     bmoe_session_close(s);
 }
 
+/* Cancelled after some part of a graph, with an op on the CPU whose indices come from the device:
+ * what the scheduler computes of later parts must not trip over indices that were never computed.
+ */
+static struct {
+    struct bmoe_session *s;
+    int left;
+} canceller;
+
+static void cancel_after(void *user)
+{
+    (void)user;
+    if (canceller.left-- == 0)
+        bmoe_session_cancel(canceller.s);
+}
+
+static void a_cancel_in_the_middle_of_a_graph(void **state)
+{
+    (void)state;
+    static const enum ggml_op ops[] = {GGML_OP_NONE, GGML_OP_GET_ROWS, GGML_OP_ARGSORT};
+    for (unsigned op = 0; op < sizeof ops / sizeof ops[0]; op++) {
+        fake_faults.refuse_op = ops[op];
+        struct bmoe_session *s = open_there(true);
+        for (int after = 0; after < 40; after += 1 + after / 2) {
+            struct gate_live live = {.prompt_bytes = 180, .n_predict = 4};
+            canceller.s = s;
+            canceller.left = after;
+            fake_faults.on_graph = cancel_after;
+            gate_live_fail(s, &live, BMOE_E_CANCELLED);
+            gate_live_fini(&live);
+            fake_faults.on_graph = NULL;
+        }
+        answers_right(s);
+        assert_int_equal(said.n_warnings, 0);
+        heal_and_close(s);
+    }
+}
+
+/* Somebody empties the pager all the time while experts are lent for copies. */
+static struct {
+    struct pager *pager;
+    int stop; /* atomic */
+} evictor;
+
+static void *evict_on_and_on(void *arg)
+{
+    (void)arg;
+    while (!__atomic_load_n(&evictor.stop, __ATOMIC_RELAXED)) {
+        pager_drop_all(evictor.pager);
+        usleep(10000);
+    }
+    return NULL;
+}
+
+static void evictions_while_the_arena_loads(void **state)
+{
+    (void)state;
+    static const enum bmoe_place places[] = {BMOE_PLACE_AUTO, BMOE_PLACE_COPY, BMOE_PLACE_NONE};
+    for (int i = 0; i < 3; i++) {
+        pthread_t thread;
+        struct bmoe_session *s = open_placed(places[i]);
+        evictor.pager = session_pager(s);
+        evictor.stop = 0;
+        answers_right(s);
+        int64_t evictions = stats_of(s).evictions, lent = stats_of(s).dev_host_bytes;
+        assert_int_equal(pthread_create(&thread, NULL, evict_on_and_on, NULL), 0);
+        for (int k = 0; k < 3 || (k < 50 && stats_of(s).dev_host_bytes == lent); k++)
+            answers_right(s);
+        __atomic_store_n(&evictor.stop, 1, __ATOMIC_RELAXED);
+        pthread_join(thread, NULL);
+        struct bmoe_stats t = stats_of(s);
+        printf("  %lld evictions, %lld bytes copied from residents, %lld read\n",
+               (long long)(t.evictions - evictions), (long long)t.dev_host_bytes,
+               (long long)t.dev_read_bytes);
+        assert_true(t.evictions > evictions);
+        assert_true(t.dev_host_bytes > lent && t.dev_read_bytes > 0);
+        assert_int_equal(said.n_warnings, 0);
+        bmoe_session_close(s);
+    }
+}
+
 static int heal(void **state)
 {
     (void)state;
@@ -320,11 +436,20 @@ static int heal(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        TEST(without_a_fault_it_is_right),     TEST(one_that_does_not_open),
-        TEST(one_that_refuses_the_experts),    TEST(one_with_little_memory),
-        TEST(one_that_computes_infinities),    TEST(one_that_fails_at_some_graph),
-        TEST(one_that_refuses_an_op),          TEST(one_that_refuses_a_dense_type),
-        TEST(a_failed_read_costs_one_request), TEST(a_cancel_costs_one_request),
+        TEST(without_a_fault_it_is_right),
+        TEST(one_that_does_not_open),
+        TEST(one_that_refuses_the_experts),
+        TEST(one_with_little_memory),
+        TEST(one_that_computes_infinities),
+        TEST(one_that_fails_at_some_graph),
+        TEST(one_that_refuses_an_op),
+        TEST(one_that_refuses_a_dense_type),
+        TEST(a_failed_read_costs_one_request),
+        TEST(a_cancel_costs_one_request),
+        TEST(one_that_refuses_dense_matmuls_in_narrow_graphs),
+        TEST(one_that_refuses_experts_in_narrow_graphs),
+        TEST(a_cancel_in_the_middle_of_a_graph),
+        TEST(evictions_while_the_arena_loads),
     };
     char room[4096], variant[64] = "";
     struct bmoe_error err;

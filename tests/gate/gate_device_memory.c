@@ -1,0 +1,257 @@
+/*
+ * The context's memory where a prefill device reaches it: gate_device_memory MODEL. Moved to its
+ * host buffer type, or looked at where it lies, answers and saved states are the bytes of an
+ * all-CPU session, and the pages that a move leaves are given back, also after each clear.
+ */
+#include "fake_device.h"
+#include "gate_live.h"
+#include "gate_text.h"
+
+#include "base/host.h"
+#include "device/backends_dir.h"
+#include "device/kv_memory.h"
+#include "engine/session.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { UBATCH = 64, N_CTX = 1024 };
+
+static const char *model;
+static ggml_backend_dev_t device;
+static struct gate_live right = {.prompt_bytes = 180, .n_predict = 4};
+static struct kv_state right_state;
+static char lines[8192];
+
+static void on_log(void *user, enum bmoe_log_level level, const char *line)
+{
+    size_t n = strlen(lines);
+    (void)user;
+    (void)level;
+    snprintf(lines + n, sizeof lines - n, "%s\n", line);
+}
+
+static struct bmoe_session *open_there(bool there, uint32_t n_ctx)
+{
+    struct gate_case c;
+    struct bmoe_options o;
+    struct bmoe_error err;
+    struct session_hooks hooks = {.device = there ? device : NULL};
+    struct bmoe_session *s = NULL;
+    gate_case_init(&c);
+    c.model = model;
+    c.n_ubatch = UBATCH;
+    c.n_ctx = n_ctx;
+    gate_case_options(&c, true, &o);
+    o.cache_bytes = 24 << 20;
+    o.log = on_log;
+    lines[0] = '\0';
+    if (session_open_hooked(&s, &o, &hooks, &err) < 0)
+        fail_msg("open: %s", err.text);
+    return s;
+}
+
+static void answers_right(struct bmoe_session *s)
+{
+    struct gate_live live = {
+        .prompt_bytes = right.prompt_bytes, .n_predict = right.n_predict, .keep_kv = true};
+    bmoe_session_clear(s);
+    gate_live_succeed(s, &live);
+    gate_live_same(&right, &live);
+    gate_live_fini(&live);
+}
+
+static int make_right(void **state)
+{
+    (void)state;
+    struct bmoe_session *s = open_there(false, N_CTX);
+    gate_live_succeed(s, &right);
+    answers_right(s);
+    assert_true(state_save(s, &right_state));
+    bmoe_session_close(s);
+    return 0;
+}
+
+static int drop_right(void **state)
+{
+    (void)state;
+    gate_live_fini(&right);
+    state_fini(&right_state);
+    return 0;
+}
+
+static void state_is_right(struct bmoe_session *s)
+{
+    struct kv_state k = {0};
+    assert_true(state_save(s, &k));
+    assert_int_equal(k.bytes, right_state.bytes);
+    assert_memory_equal(k.data, right_state.data, k.bytes);
+    state_fini(&k);
+}
+
+static double perplexity(struct bmoe_session *s)
+{
+    struct bmoe_perplexity p = {.size = sizeof p, .text = gate_text(250), .text_bytes = 250};
+    struct bmoe_perplexity_result r = {.size = sizeof r};
+    struct bmoe_error err;
+    if (bmoe_session_perplexity(s, &p, &r, &err) < 0)
+        fail_msg("perplexity: %s", err.text);
+    return r.ppl;
+}
+
+/* Answers, states saved and restored, and a context made anew, which is moved anew. */
+static void used_as_ever(struct bmoe_session *s)
+{
+    struct kv_state k = {0};
+    answers_right(s);
+    state_is_right(s);
+    assert_true(state_save(s, &k));
+    bmoe_session_clear(s);
+    answers_right(s);
+    bmoe_session_clear(s);
+    assert_true(state_restore(s, &k));
+    state_is_right(s);
+    state_fini(&k);
+    struct bmoe_session *cpu = open_there(false, N_CTX);
+    double here = perplexity(cpu);
+    bmoe_session_close(cpu);
+    lines[0] = '\0';
+    double there = perplexity(s);
+    assert_memory_equal(&here, &there, sizeof here);
+    answers_right(s);
+    state_is_right(s);
+}
+
+/* Pages of libllama's own buffers for the memory that are there. */
+static size_t pages_in_place(const struct bmoe_session *s)
+{
+    static unsigned char there[1 << 16];
+    size_t n = 0, page = (size_t)sysconf(_SC_PAGESIZE);
+    for (unsigned i = 0; i < s->buffers.n_seen; i++) {
+        struct ggml_backend_buffer *b = s->buffers.seen[i];
+        if (ggml_backend_buffer_get_usage(b) != GGML_BACKEND_BUFFER_USAGE_ANY)
+            continue;
+        uintptr_t base = (uintptr_t)ggml_backend_buffer_get_base(b);
+        uintptr_t end = (base + ggml_backend_buffer_get_size(b)) / page * page;
+        base = (base + page - 1) / page * page;
+        assert_true((end - base) / page <= sizeof there);
+        assert_int_equal(mincore((void *)base, end - base, there), 0);
+        for (size_t k = 0; k < (end - base) / page; k++)
+            n += there[k] & 1;
+    }
+    return n;
+}
+
+static void moved_to_the_host_buffer_type(void **state)
+{
+    (void)state;
+    fake_faults.host_buffer = true;
+    struct bmoe_session *s = open_there(true, N_CTX);
+    assert_non_null(strstr(lines, "was moved to FAKE_HOST"));
+    assert_non_null(s->memory);
+    assert_int_equal(pages_in_place(s), 0);
+    answers_right(s);
+    bmoe_session_clear(s);
+    assert_int_equal(pages_in_place(s), 0);
+    used_as_ever(s);
+    assert_non_null(strstr(lines, "was moved to FAKE_HOST")); /* for more rows of logits */
+    assert_true(fake_device_host_bytes() >= kv_memory_bytes(s->memory));
+    bmoe_session_close(s);
+}
+
+static void looked_at_where_it_lies(void **state)
+{
+    (void)state;
+    fake_faults.host_ptr = true;
+    struct bmoe_session *s = open_there(true, N_CTX);
+    assert_non_null(strstr(lines, "stays and is reached by the device too"));
+    assert_non_null(s->memory);
+    assert_true(pages_in_place(s) > 0);
+    used_as_ever(s);
+    bmoe_session_close(s);
+}
+
+/* A device that dies leaves the memory to the CPU, where libllama put it. */
+static void a_device_that_dies(void **state)
+{
+    (void)state;
+    for (int ptr = 0; ptr < 2; ptr++) {
+        fake_faults.host_buffer = true;
+        fake_faults.host_ptr = ptr;
+        struct bmoe_session *s = open_there(true, N_CTX);
+        answers_right(s);
+        bmoe_session_clear(s);
+        fake_faults.fail_after = 7;
+        answers_right(s);
+        assert_non_null(strstr(lines, "failed on FAKE0"));
+        assert_null(s->memory);
+        state_is_right(s);
+        answers_right(s);
+        fake_device_heal();
+        bmoe_session_close(s);
+    }
+}
+
+static double grown_mib(bool there)
+{
+    int64_t before = host_rss_bytes();
+    struct bmoe_session *s = open_there(there, 65536);
+    double kv = (double)s->buffers.kv / (1 << 20);
+    answers_right(s);
+    bmoe_session_clear(s);
+    double mib = (double)(host_rss_bytes() - before) / (1 << 20);
+    printf("  KV %.1f MiB, %s: the process grew by %.1f MiB\n", kv, there ? "moved" : "in place",
+           mib);
+    bmoe_session_close(s);
+    return there ? mib - kv / 2 : mib;
+}
+
+static void pages_are_given_back(void **state)
+{
+    (void)state;
+    fake_faults.host_buffer = true;
+    struct bmoe_session *s = open_there(false, 65536);
+    bool large = s->buffers.kv > (uint64_t)64 << 20;
+    bmoe_session_close(s);
+    if (!large)
+        skip();       /* less than what else comes and goes */
+    grown_mib(false); /* what the first sessions leave in the heap */
+    double in_place = grown_mib(false);
+    assert_true(grown_mib(true) < in_place);
+}
+
+static int heal(void **state)
+{
+    (void)state;
+    fake_device_heal();
+    return 0;
+}
+
+#define TEST(name) cmocka_unit_test_setup(name, heal)
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(moved_to_the_host_buffer_type),
+        TEST(looked_at_where_it_lies),
+        TEST(a_device_that_dies),
+        TEST(pages_are_given_back),
+    };
+    char room[4096], variant[64] = "";
+    struct bmoe_error err;
+    if (argc != 2)
+        return 2;
+    model = argv[1];
+    if (backend_load_cpu(backends_dir_choose(NULL, room, sizeof room), variant, sizeof variant,
+                         &err) < 0)
+        return 1;
+    device = fake_device(2);
+    return device ? cmocka_run_group_tests(tests, make_right, drop_right) : 1;
+}
