@@ -18,6 +18,15 @@ static ggml_backend_buffer_type_t *extra_types(ggml_backend_dev_t device)
     return get ? get(device) : NULL;
 }
 
+/* Memory that a tensor which is asked about lies in. */
+static ggml_backend_buffer_t empty_buffer(ggml_backend_buffer_type_t buft)
+{
+    ggml_backend_buffer_t empty = ggml_backend_buft_alloc_buffer(buft, 0);
+    if (empty)
+        ggml_backend_buffer_set_usage(empty, GGML_BACKEND_BUFFER_USAGE_WEIGHTS);
+    return empty;
+}
+
 static struct ggml_tensor *make_op(struct ggml_context *ctx, struct ggml_tensor *w, uint32_t n_used,
                                    uint32_t n_tokens)
 {
@@ -32,13 +41,28 @@ static struct ggml_tensor *make_op(struct ggml_context *ctx, struct ggml_tensor 
 static bool takes(ggml_backend_dev_t device, ggml_backend_buffer_type_t buft,
                   struct ggml_tensor *op)
 {
-    ggml_backend_buffer_t empty = ggml_backend_buft_alloc_buffer(buft, 0);
+    ggml_backend_buffer_t empty = empty_buffer(buft);
     if (!empty)
         return false;
-    ggml_backend_buffer_set_usage(empty, GGML_BACKEND_BUFFER_USAGE_WEIGHTS);
     op->src[0]->buffer = empty;
     bool yes = ggml_backend_dev_supports_op(device, op);
     op->src[0]->buffer = NULL;
+    ggml_backend_buffer_free(empty);
+    return yes;
+}
+
+bool device_probe_op(ggml_backend_dev_t device, struct ggml_tensor *node, int src)
+{
+    struct ggml_tensor *w = node->src[src];
+    struct ggml_tensor *root = w->view_src ? w->view_src : w;
+    ggml_backend_buffer_t of_view = w->buffer, of_root = root->buffer;
+    ggml_backend_buffer_t empty = empty_buffer(ggml_backend_dev_buffer_type(device));
+    if (!empty)
+        return false;
+    w->buffer = root->buffer = empty;
+    bool yes = ggml_backend_dev_supports_op(device, node);
+    w->buffer = of_view;
+    root->buffer = of_root;
     ggml_backend_buffer_free(empty);
     return yes;
 }

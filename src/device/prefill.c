@@ -16,7 +16,7 @@ struct prefill {
     struct arena *arena;
     uint32_t *site_of;               /* layers->sites by site of the map; LAYERS_NONE */
     const struct ggml_tensor **told; /* ids of each site, in this graph */
-    char (*before)[GGML_MAX_NAME];   /* by layer: the node before its first, in another graph */
+    char (*before)[GGML_MAX_NAME];   /* by layer: where the one before it ends, in another graph */
     uint64_t set[32];
     uint64_t (*recent)[32]; /* by site of the map */
     void *scratch;
@@ -25,8 +25,10 @@ struct prefill {
     uint32_t current; /* layer whose first node is computed; LAYERS_NONE: none yet */
     uint32_t pending; /* layer whose first node is asked for; LAYERS_NONE: none */
     uint32_t ordinal;
+    bool left;                      /* current's weights were not read since its end was computed */
     const struct ggml_tensor *last; /* node asked for before */
-    bool on_device;                 /* where that was computed */
+    const struct ggml_tensor *last_but_one;
+    bool on_device; /* where the last was computed */
     bool failed;
     bool learned; /* of this graph: another weight stays on the host from now on */
     struct bmoe_error error;
@@ -103,8 +105,8 @@ void prefill_begin(struct prefill *p)
     memset(p->told, 0, graph_map_n_sites(p->config.map) * sizeof(*p->told));
     p->current = p->pending = LAYERS_NONE;
     p->ordinal = 0;
-    p->last = NULL;
-    p->on_device = p->failed = p->learned = false;
+    p->last = p->last_but_one = NULL;
+    p->on_device = p->failed = p->learned = p->left = false;
     layers_bind(p->layers);
     arena_begin(p->arena);
 }
@@ -173,6 +175,17 @@ static void seam(struct prefill *p, uint32_t layer, const struct ggml_tensor *no
     p->failed = true;
 }
 
+/* The layer before ends where the node is computed after which only the new one's follow: before
+ * its first, and before the normalisation that one scales, so that a device finds both and the
+ * products after them in one piece. */
+static const struct ggml_tensor *end_of_previous(const struct prefill *p,
+                                                 const struct ggml_tensor *first)
+{
+    bool norm = p->last && first->src[0] == p->last &&
+                (p->last->op == GGML_OP_RMS_NORM || p->last->op == GGML_OP_NORM);
+    return norm ? p->last_but_one : p->last;
+}
+
 /* The first node of a layer. */
 static void enter(struct prefill *p, uint32_t layer, const struct ggml_tensor *node)
 {
@@ -181,10 +194,24 @@ static void enter(struct prefill *p, uint32_t layer, const struct ggml_tensor *n
         seam(p, layer, node);
         return;
     }
-    if (p->last)
-        memcpy(p->before[layer], p->last->name, GGML_MAX_NAME);
+    const struct ggml_tensor *end = end_of_previous(p, node);
+    if (end)
+        memcpy(p->before[layer], end->name, GGML_MAX_NAME);
     p->failed |= !arena_dense(p->arena, layer);
-    p->pending = layer;
+    if (p->left && p->current != LAYERS_NONE)
+        arena_passed(p->arena, p->current);
+    if (p->left)
+        p->current = layer;
+    else
+        p->pending = layer;
+}
+
+/* Whether the current layer ends with this node. */
+static bool is_end(const struct prefill *p, const struct ggml_tensor *node)
+{
+    uint32_t next = p->current == LAYERS_NONE ? 0 : p->current + 1;
+    return next < p->layers->n_layers && p->before[next][0] &&
+           strncmp(p->before[next], node->name, GGML_MAX_NAME) == 0;
 }
 
 /* Whether `t` is the tensor, or what the scheduler calls its copy on another backend
@@ -272,17 +299,16 @@ static bool asked(struct prefill *p, struct ggml_tensor *node)
         layer_matmul |= i == 0 && (node->op == GGML_OP_MUL_MAT || node->op == GGML_OP_MUL_MAT_ID);
         if (layer != (p->pending != LAYERS_NONE ? p->pending : p->current))
             enter(p, layer, node);
+        p->left = false;
         if (i == 0 && node->op == GGML_OP_MUL_MAT_ID && !p->failed)
             need_all(p, node, p->layers->entries[entry].src.site);
         if (p->failed)
             return true;
     }
     count_node(p, node, layer_matmul);
+    p->last_but_one = p->last;
     p->last = node;
-    uint32_t next = p->current == LAYERS_NONE ? 0 : p->current + 1;
-    bool boundary = next < p->layers->n_layers && p->before[next][0] &&
-                    strncmp(p->before[next], node->name, GGML_MAX_NAME) == 0;
-    return p->pending != LAYERS_NONE || boundary ||
+    return p->pending != LAYERS_NONE || is_end(p, node) ||
            graph_map_find_site(p->config.map, node, ordinal) != GRAPH_NONE;
 }
 
@@ -313,6 +339,8 @@ static bool told(struct prefill *p, struct ggml_tensor *node)
             arena_passed(p->arena, p->pending - 1);
         p->current = p->pending;
         p->pending = LAYERS_NONE;
+    } else if (is_end(p, node)) {
+        p->left = true;
     }
     /* The node was asked for last: its number is the one before the next. */
     uint32_t site = graph_map_find_site(p->config.map, node, p->ordinal - 1);

@@ -153,7 +153,7 @@ static void survey_node(void *user, struct ggml_tensor *node)
         if (weight == GRAPH_NONE || (matrix && i == 0)) /* matrices are probed by type */
             continue;
         if (refused < 0)
-            refused = !ggml_backend_dev_supports_op(survey->s->device.device, node);
+            refused = !device_probe_op(survey->s->device.device, node, i);
         survey->refused[weight] |= refused == 1;
     }
 }

@@ -193,7 +193,7 @@ static void one_that_computes_infinities(void **state)
 static void one_that_fails_at_some_graph(void **state)
 {
     (void)state;
-    static const int after[] = {0, 1, 7, 30};
+    static const int after[] = {0, 1, 7, 20};
     for (unsigned i = 0; i < sizeof after / sizeof after[0]; i++) {
         struct bmoe_session *s = open_there(true);
         fake_faults.fail_after = after[i];

@@ -6,6 +6,7 @@
  */
 #include "gate_live.h"
 #include "gate_text.h"
+#include "plugin_counts.h"
 
 #include <llama.h>
 
@@ -96,6 +97,19 @@ static uint32_t resident_row(const struct gate_case *c, struct gate_rows *rows)
     return bytes;
 }
 
+/* What the plug-in counted so far. */
+static struct plugin_counts counts_now(void)
+{
+    void *proc = ggml_backend_reg_get_proc_address(ggml_backend_dev_backend_reg(ork),
+                                                   "ggml_backend_ork_counts");
+    void (*get)(ggml_backend_dev_t, struct plugin_counts *);
+    struct plugin_counts counts;
+    assert_non_null(proc);
+    memcpy(&get, &proc, sizeof get);
+    get(ork, &counts);
+    return counts;
+}
+
 static void prefill_is_the_resident_one(void **state)
 {
     (void)state;
@@ -108,6 +122,7 @@ static void prefill_is_the_resident_one(void **state)
     struct gate_live want = {0};
     struct session_hooks hooks = {.device = ork};
     struct gate_live live = {.prompt_bytes = resident_row(&c, &want.rows), .n_predict = 1};
+    const struct plugin_counts resident = counts_now();
     struct bmoe_session *s = gate_live_open(&c, true, &hooks);
     struct bmoe_stats stats = {.size = sizeof stats};
     for (int again = 0; again < 2; again++) {
@@ -118,6 +133,11 @@ static void prefill_is_the_resident_one(void **state)
                (long long)stats.dev_cpu_matmuls, (long long)stats.dev_read_bytes);
         gate_live_same(&want, &live);
     }
+    const struct plugin_counts both = counts_now();
+    printf("  norms fused: %llu with all layers there, %llu in the session\n",
+           (unsigned long long)resident.norms_fused,
+           (unsigned long long)(both.norms_fused - resident.norms_fused));
+    assert_true(resident.norms_fused > 0 && both.norms_fused > resident.norms_fused);
     assert_true(stats.dev_tokens > 0 && stats.dev_nodes > 0 && stats.dev_read_bytes > 0);
     gate_live_fini(&live);
     bmoe_session_close(s);
