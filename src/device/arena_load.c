@@ -2,6 +2,7 @@
 #include "device/arena_internal.h"
 
 #include "base/error.h"
+#include "device/device_check.h"
 
 #include <assert.h>
 
@@ -24,18 +25,6 @@ uint64_t arena_load_buffer_bytes(const struct layers *l)
     uint64_t cap = expert > DENSE_READ_BYTES ? expert : DENSE_READ_BYTES;
     most = most < cap ? most : cap;
     return most ? pager_direct_buffer_bytes(most) : 0;
-}
-
-/* A view of one expert, whose bytes lie stride apart on the device. */
-static struct ggml_tensor expert_view(const struct layer_entry *e, uint32_t expert)
-{
-    struct ggml_tensor v = *e->device;
-    v.ne[2] = 1;
-    v.nb[3] = v.nb[2];
-    v.view_src = e->device;
-    v.view_offs = expert * e->device->nb[2];
-    v.data = (char *)e->device->data + expert * e->stride;
-    return v;
 }
 
 static int read_expert(struct loader *r, const struct layer_entry *e, uint32_t expert,
@@ -67,7 +56,7 @@ static int load_expert(struct loader *r, const struct layer_site *site, uint32_t
     for (uint32_t i = 0; i < site->n_entries; i++) {
         const struct layer_entry *e = &l->entries[site->entries[i]];
         assert(e->device); /* experts are all on the device, or there is no arena */
-        struct ggml_tensor view = expert_view(e, expert);
+        struct ggml_tensor view = device_expert_view(e->device, e->stride, expert);
         int rc = BMOE_OK;
         if (e->src.base) {
             ggml_backend_tensor_set(&view, e->src.base + expert * e->src.slice_bytes, 0,

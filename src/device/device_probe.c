@@ -87,19 +87,9 @@ ggml_backend_buffer_type_t device_probe_matrix(ggml_backend_dev_t device, enum g
     return found;
 }
 
-enum ggml_type device_probe_carried(ggml_backend_dev_t device, enum ggml_type type,
-                                    const int64_t *ne, uint32_t n_tokens,
-                                    ggml_backend_buffer_type_t *buft)
+const enum ggml_type *device_probe_carried(enum ggml_type type)
 {
     static const enum ggml_type grids[] = {GGML_TYPE_Q8_0, GGML_TYPE_COUNT};
     static const enum ggml_type floats[] = {GGML_TYPE_F16, GGML_TYPE_F32, GGML_TYPE_COUNT};
-    const enum ggml_type *t = ggml_is_quantized(type) ? grids : floats;
-    for (; *t != GGML_TYPE_COUNT; t++) {
-        if (*t == type || ne[0] % ggml_blck_size(*t) != 0)
-            continue;
-        *buft = device_probe_matrix(device, *t, ne, 0, n_tokens);
-        if (*buft)
-            return *t;
-    }
-    return GGML_TYPE_COUNT;
+    return ggml_is_quantized(type) ? grids : floats;
 }

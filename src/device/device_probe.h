@@ -18,10 +18,8 @@ ggml_backend_buffer_type_t device_probe_matrix(ggml_backend_dev_t device, enum g
  * own type, wherever it lies now. */
 bool device_probe_op(ggml_backend_dev_t device, struct ggml_tensor *node, int src);
 
-/* The type a refused dense matrix is carried in: Q8_0 for a quantised grid, F16 and then F32 for a
- * float one; GGML_TYPE_COUNT: none. */
-enum ggml_type device_probe_carried(ggml_backend_dev_t device, enum ggml_type type,
-                                    const int64_t *ne, uint32_t n_tokens,
-                                    ggml_backend_buffer_type_t *buft);
+/* The types a refused dense matrix may be carried in, best first: Q8_0 for a quantised grid, F16
+ * and then F32 for a float one. Ends with GGML_TYPE_COUNT. */
+const enum ggml_type *device_probe_carried(enum ggml_type type);
 
 #endif

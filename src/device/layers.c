@@ -7,10 +7,14 @@
 
 #include "base/error.h"
 #include "device/convert.h"
+#include "device/device_check.h"
 #include "device/device_probe.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+/* Experts of a token, when a device is asked about them. */
+enum { PROBE_USED = 4 };
 
 #define GRAPH_USE_OTHER_THAN_MATRIX (~(unsigned)(GRAPH_USE_MATRIX | GRAPH_USE_EXPERTS))
 
@@ -26,6 +30,7 @@ struct region {
     enum ggml_type type;
     int64_t ne[GGML_MAX_DIMS];
     uint64_t bytes, offset;
+    unsigned written; /* bits of slots in which zeros were written to it as a whole */
 };
 
 /* While the table is made: what is decided of each entry. */
@@ -37,8 +42,18 @@ struct decision {
     uint64_t bytes, where; /* where: in the resident buffer */
 };
 
+/* What device_check_matrix said. */
+struct verdict {
+    ggml_backend_buffer_type_t buft;
+    enum ggml_type type;
+    bool experts, right;
+    int64_t ne[2];
+};
+
 struct making {
     const struct layers_config *config;
+    struct verdict verdicts[64];
+    unsigned n_verdicts;
     struct layers *l;
     struct decision *of;
     struct region *regions;
@@ -56,35 +71,65 @@ static const char *role_of(const struct layer_source *s)
 
 static int refuse(struct making *m, const struct layer_source *s)
 {
-    return error_set(
-        m->err, BMOE_E_DEVICE, BMOE_SCOPE_REQUEST, "%s does not multiply experts of type %s (%s)",
-        ggml_backend_dev_name(m->config->device), ggml_type_name(s->tensor->type), s->tensor->name);
+    return error_set(m->err, BMOE_E_DEVICE, BMOE_SCOPE_REQUEST, "%s %s experts of type %s (%s)",
+                     ggml_backend_dev_name(m->config->device),
+                     m->l->wrong_type == s->tensor->type ? "multiplies wrong" : "does not multiply",
+                     ggml_type_name(s->tensor->type), s->tensor->name);
+}
+
+/* Whether the device multiplies right from such a matrix, asked once of each kind. */
+static bool multiplies_right(struct making *m, ggml_backend_buffer_type_t buft, enum ggml_type type,
+                             const int64_t *ne, bool experts)
+{
+    struct verdict *v = m->verdicts;
+    if (!m->config->backend)
+        return true;
+    for (unsigned i = 0; i < m->n_verdicts; i++, v++)
+        if (v->buft == buft && v->type == type && v->experts == experts &&
+            memcmp(v->ne, ne, sizeof v->ne) == 0)
+            return v->right;
+    if (m->n_verdicts == sizeof m->verdicts / sizeof m->verdicts[0])
+        return true;
+    *v = (struct verdict){.buft = buft, .type = type, .experts = experts};
+    memcpy(v->ne, ne, sizeof v->ne);
+    v->right = device_check_matrix(m->config->backend, buft, type, ne, experts);
+    m->n_verdicts++;
+    if (!v->right)
+        m->l->wrong_type = type;
+    return v->right;
+}
+
+/* The buffer type to multiply a matrix from, in a type that may be another than the file's. */
+static ggml_backend_buffer_type_t matrix_type(struct making *m, enum ggml_type type,
+                                              const int64_t *ne, bool experts)
+{
+    ggml_backend_buffer_type_t buft = device_probe_matrix(
+        m->config->device, type, ne, experts ? PROBE_USED : 0, m->config->n_tokens);
+    return buft && multiplies_right(m, buft, type, ne, experts) ? buft : NULL;
 }
 
 /* A dense matrix in the file's type, or carried in another, or left on the host. */
 static void decide_dense(struct making *m, struct layer_entry *e, struct decision *d)
 {
     const struct ggml_tensor *t = e->src.tensor;
-    uint64_t bytes = ggml_row_size(GGML_TYPE_F32, t->ne[0]) * (uint64_t)ggml_nrows(t);
     d->type = t->type;
-    d->buft = device_probe_matrix(m->config->device, t->type, t->ne, 0, m->config->n_tokens);
+    d->buft = matrix_type(m, t->type, t->ne, false);
     if (d->buft)
         return;
-    enum ggml_type to =
-        device_probe_carried(m->config->device, t->type, t->ne, m->config->n_tokens, &d->buft);
-    if (to != GGML_TYPE_COUNT)
-        bytes = ggml_row_size(to, t->ne[0]) * (uint64_t)ggml_nrows(t);
-    if (to == GGML_TYPE_COUNT || !e->src.base ||
-        m->l->host_bytes + bytes > m->config->convert_limit) {
-        d->buft = NULL;
+    const enum ggml_type *to = device_probe_carried(t->type);
+    while (*to != GGML_TYPE_COUNT && (*to == t->type || t->ne[0] % ggml_blck_size(*to) != 0 ||
+                                      !(d->buft = matrix_type(m, *to, t->ne, false))))
+        to++;
+    if (!d->buft)
         return;
-    }
-    e->carried = convert_weight(t, e->src.base, to);
+    uint64_t bytes = ggml_row_size(*to, t->ne[0]) * (uint64_t)ggml_nrows(t);
+    if (e->src.base && m->l->host_bytes + bytes <= m->config->convert_limit)
+        e->carried = convert_weight(t, e->src.base, *to);
     if (!e->carried) {
         d->buft = NULL;
         return;
     }
-    d->type = to;
+    d->type = *to;
     m->l->host_bytes += bytes;
     m->l->n_carried++;
 }
@@ -94,7 +139,7 @@ static int decide(struct making *m, struct layer_entry *e, struct decision *d)
     struct ggml_tensor *t = e->src.tensor;
     d->type = t->type;
     if (e->src.site != GRAPH_NONE) {
-        d->buft = device_probe_matrix(m->config->device, t->type, t->ne, 4, m->config->n_tokens);
+        d->buft = matrix_type(m, t->type, t->ne, true);
         return d->buft ? BMOE_OK : refuse(m, &e->src);
     }
     if (e->src.refused)
@@ -212,6 +257,20 @@ static int check_room(const struct making *m, uint64_t bytes)
                      m->config->n_slots, (double)bytes / (1 << 20));
 }
 
+/* An extra type may decide at the first whole write in which form it keeps a place. */
+static int write_once(struct making *m, const struct layer_entry *e, const struct decision *d,
+                      struct ggml_tensor *own)
+{
+    struct region *r = &m->regions[d->region];
+    unsigned slot = 1u << m->l->layer_of[e - m->l->entries] % m->l->n_slots;
+    if (d->kind != KIND_EXTRA || (!e->resident && (r->written & slot)))
+        return BMOE_OK;
+    r->written |= e->resident ? 0 : slot;
+    if (!device_write_zeros(own))
+        return error_set(m->err, BMOE_E_MEMORY, BMOE_SCOPE_REQUEST, "no memory for zeros");
+    return BMOE_OK;
+}
+
 /* Makes the tensor and gives it its memory. */
 static int put(struct making *m, struct layer_entry *e, const struct decision *d,
                ggml_backend_buffer_t buffer, uint64_t offset)
@@ -230,7 +289,7 @@ static int put(struct making *m, struct layer_entry *e, const struct decision *d
                          ggml_backend_dev_name(m->config->device), t->name,
                          (unsigned long long)d->bytes);
     e->device = own;
-    return BMOE_OK;
+    return write_once(m, e, d, own);
 }
 
 /* Slots of every kind, then what stays. */
@@ -386,8 +445,10 @@ int layers_create(struct layers **out, const struct layers_config *config,
     int rc = BMOE_E_MEMORY;
     m.of = calloc(n + 1, sizeof *m.of);
     m.regions = calloc(n + 1, sizeof *m.regions);
-    if (l)
+    if (l) {
         l->n_weights = config->n_weights;
+        l->wrong_type = GGML_TYPE_COUNT;
+    }
     if (!l || !m.of || !m.regions || !alloc_tables(l, n)) {
         error_set(err, BMOE_E_MEMORY, BMOE_SCOPE_REQUEST, "no memory for the layers' table");
         goto out;

@@ -89,12 +89,14 @@ struct layers {
     unsigned n_buffers;
     uint64_t device_bytes, host_bytes; /* of all buffers; of converted weights */
     uint32_t n_carried, n_kept;        /* converted; staying on the host */
-    uint64_t largest_slice; /* file bytes of an expert, or of a dense weight to be read */
+    enum ggml_type wrong_type; /* the device multiplies it wrong; GGML_TYPE_COUNT: none seen */
+    uint64_t largest_slice;    /* file bytes of an expert, or of a dense weight to be read */
     bool bound;
 };
 
 struct layers_config {
     ggml_backend_dev_t device;
+    ggml_backend_t backend; /* of it, for trial products; NULL: none are made */
     unsigned n_slots;
     bool dense_resident;
     uint64_t convert_limit; /* bytes of host memory for converted weights */

@@ -61,6 +61,7 @@ int prefill_create(struct prefill **out, const struct prefill_config *config,
         return error_set(err, BMOE_E_MEMORY, BMOE_SCOPE_REQUEST, "no memory for the device's run");
     p->config = *config;
     struct layers_config lc = {.device = config->device,
+                               .backend = config->backend,
                                .n_slots = config->n_slots,
                                .dense_resident = config->dense_resident,
                                .convert_limit = config->convert_limit,
@@ -368,4 +369,5 @@ void prefill_counters(const struct prefill *p, struct prefill_counters *out)
     out->n_slots = p->layers->n_slots;
     out->n_carried = p->layers->n_carried;
     out->n_kept = p->layers->n_kept;
+    out->wrong_type = p->layers->wrong_type;
 }

@@ -22,6 +22,7 @@ struct prefill;
 
 struct prefill_config {
     ggml_backend_dev_t device;
+    ggml_backend_t backend; /* a stream of it, used for trials */
     struct pager *pager;
     const struct graph_map *map;
     unsigned n_slots, n_loaders;
@@ -61,6 +62,7 @@ struct prefill_counters {
     uint64_t cpu_matmuls; /* with layer weights, on the host all the same */
     uint64_t device_bytes, host_bytes;
     uint32_t n_slots, n_carried, n_kept;
+    enum ggml_type wrong_type; /* see layers.h */
 };
 void prefill_counters(const struct prefill *p, struct prefill_counters *out);
 

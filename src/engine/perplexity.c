@@ -13,6 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* At most so much for rows of logits. */
+#define LOGIT_BYTES ((uint64_t)512 << 20)
+
 struct scoring {
     struct bmoe_session *s;
     const struct bmoe_perplexity *p;
@@ -75,6 +78,10 @@ static int window(struct scoring *sc, uint32_t n, uint32_t first, struct bmoe_er
         uint32_t piece = sc->p->step ? 1 : context_piece(s, n - at);
         uint32_t from = first > at ? first : at;
         uint32_t wanted = from < at + piece ? at + piece - from : 0;
+        if (wanted > s->n_outputs) {
+            piece -= wanted - s->n_outputs;
+            wanted = s->n_outputs;
+        }
         int rc = context_decode(s, piece, wanted, err);
         if (rc < 0 && prefill_fall_back(s, err)) {
             sc->nll = nll;
@@ -146,10 +153,15 @@ static int check(const struct scoring *sc, struct bmoe_error *err)
     return BMOE_OK;
 }
 
-/* Logit rows are memory: the context is made anew for as many as this needs. */
+/* Logit rows are memory, in a wide graph of a large vocabulary gigabytes: the context is made anew
+ * for as many as this needs and LOGIT_BYTES hold, and pieces are narrower where those are fewer. */
 static int want_rows(struct bmoe_session *s, uint32_t n, struct bmoe_error *err)
 {
+    uint64_t most =
+        s->hooks.logit_rows ? s->hooks.logit_rows : LOGIT_BYTES / (s->n_vocab * sizeof(float));
     uint32_t rows = n < s->n_batch ? n : s->n_batch;
+    most = most > 0 ? most : 1;
+    rows = rows < most ? rows : (uint32_t)most;
     if (rows <= s->n_outputs)
         return BMOE_OK;
     log_line(&s->log, BMOE_LOG_INFO, "plan: %u rows of logits for perplexity take %.1f MiB more",

@@ -218,6 +218,10 @@ static void say(const struct bmoe_session *s)
              s->o.prefill_device, s->o.prefill_min_tokens, s->o.prefill_ubatch, c.n_slots,
              (double)c.device_bytes / (1 << 20), (double)c.host_bytes / (1 << 20),
              s->o.prefill_loaders);
+    if (c.wrong_type != GGML_TYPE_COUNT)
+        log_line(&s->log, BMOE_LOG_WARN,
+                 "%s multiplies wrong from dense weights of type %s, so it is given none",
+                 s->o.prefill_device, ggml_type_name(c.wrong_type));
     if (c.n_carried || c.n_kept)
         log_line(&s->log, BMOE_LOG_INFO,
                  "%s takes %u dense weights in another type; %u stay on the CPU",
@@ -237,6 +241,7 @@ static int create(struct bmoe_session *s, const struct layer_source *all, uint32
                   struct bmoe_error *err)
 {
     struct prefill_config c = {.device = s->device.device,
+                               .backend = s->device.backend,
                                .pager = s->pager,
                                .map = s->map,
                                .n_slots = n_slots(s),

@@ -15,6 +15,7 @@ struct session_hooks {
     ggml_backend_dev_t device; /* the prefill device, whatever its name; NULL: by its name */
     unsigned device_slots;     /* layers it holds at a time; 0: 2 */
     bool tell_at_once;         /* progress within a graph at every chance, not now and then */
+    uint32_t logit_rows;       /* perplexity has no more at a time; 0: by their bytes */
     bool cold_start;           /* decode after a device's prompt finds nothing read ahead */
     struct arena_hooks arena;
 };

@@ -156,17 +156,29 @@ static void spoil_products(struct ggml_cgraph *graph)
     }
 }
 
+static enum ggml_status compute_nothing(struct ggml_cgraph *graph)
+{
+    for (int i = 0; i < ggml_graph_n_nodes(graph); i++) {
+        struct ggml_tensor *t = ggml_graph_node(graph, i);
+        if (t->op == GGML_OP_ARGSORT || i + 1 == ggml_graph_n_nodes(graph))
+            memset(t->data, 0, ggml_nbytes(t));
+    }
+    return GGML_STATUS_SUCCESS;
+}
+
 static enum ggml_status compute(ggml_backend_t backend, struct ggml_cgraph *graph)
 {
     (void)backend;
-    if (fake_faults.fail_after == 0)
+    if (fake_faults.fail_after == 0 || !cpu)
         return GGML_STATUS_FAILED;
     if (fake_faults.fail_after > 0)
         fake_faults.fail_after--;
     if (fake_faults.delay_us)
         usleep((useconds_t)fake_faults.delay_us);
     fake_counts.graphs++;
-    enum ggml_status status = ggml_backend_graph_compute(cpu, graph);
+    enum ggml_status status = fake_faults.hollow && ggml_graph_n_nodes(graph) > 1
+                                  ? compute_nothing(graph)
+                                  : ggml_backend_graph_compute(cpu, graph);
     if (fake_faults.poison)
         poison_last(graph);
     spoil_products(graph);
@@ -272,22 +284,29 @@ static ggml_backend_dev_t reg_device(ggml_backend_reg_t r, size_t i)
     return &device;
 }
 
-ggml_backend_dev_t fake_device(unsigned n_threads)
+static bool load_kernels(unsigned n_threads)
 {
-    const struct ggml_backend_buffer_type_i type = {.get_name = own_name,
-                                                    .alloc_buffer = alloc_buffer,
-                                                    .get_alignment = alignment,
-                                                    .is_host = is_host};
     ggml_backend_dev_t dev = ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_CPU);
     cpu = dev ? ggml_backend_dev_init(dev, NULL) : NULL;
     if (!cpu)
-        return NULL;
+        return false;
     void *symbol = ggml_backend_reg_get_proc_address(ggml_backend_dev_backend_reg(dev),
                                                      "ggml_backend_set_n_threads");
     ggml_backend_set_n_threads_t set_threads = NULL;
     memcpy(&set_threads, &symbol, sizeof set_threads);
     if (set_threads)
         set_threads(cpu, (int)n_threads);
+    return true;
+}
+
+ggml_backend_dev_t fake_device(unsigned n_threads)
+{
+    const struct ggml_backend_buffer_type_i type = {.get_name = own_name,
+                                                    .alloc_buffer = alloc_buffer,
+                                                    .get_alignment = alignment,
+                                                    .is_host = is_host};
+    if (n_threads > 0 && !load_kernels(n_threads))
+        return NULL;
     fake_device_heal();
     own_type = (struct ggml_backend_buffer_type){.iface = type, .device = &device};
     host_type = (struct ggml_backend_buffer_type){.iface = type, .device = &device};

@@ -22,6 +22,7 @@ struct fake_faults {
     bool host_buffer;             /* has a host buffer type */
     bool host_ptr;                /* makes a buffer of memory that is there */
     uint64_t delay_us;            /* more for each graph */
+    bool hollow;                  /* computes single ops only; else routing and the last are zero */
     void (*on_graph)(void *user); /* called when one is computed */
     void *user;
 };
@@ -34,7 +35,7 @@ struct fake_counts {
 extern struct fake_faults fake_faults;
 extern struct fake_counts fake_counts;
 
-/* Wants the CPU backend loaded. */
+/* Wants the CPU backend loaded; with 0 threads it has no kernels, and wants nothing. */
 ggml_backend_dev_t fake_device(unsigned n_threads);
 /* Bytes that its buffers of the host type take now. */
 size_t fake_device_host_bytes(void);

@@ -149,14 +149,27 @@ static void one_that_does_not_open(void **state)
     stays_on_the_cpu("does not open");
 }
 
+static enum ggml_type expert_type(void)
+{
+    struct bmoe_session *s = open_there(true);
+    const struct graph_site *site = graph_map_site(s->map, 0);
+    enum ggml_type type = graph_map_weight(s->map, site->matrices[0])->tensor->type;
+    bmoe_session_close(s);
+    return type;
+}
+
 static void one_that_refuses_the_experts(void **state)
 {
     (void)state;
-    struct bmoe_session *s = open_there(true);
-    const struct graph_site *site = graph_map_site(s->map, 0);
-    fake_faults.refuse_type = graph_map_weight(s->map, site->matrices[0])->tensor->type;
-    bmoe_session_close(s);
+    fake_faults.refuse_type = expert_type();
     stays_on_the_cpu("does not multiply experts of type");
+}
+
+static void one_that_multiplies_experts_wrong(void **state)
+{
+    (void)state;
+    fake_faults.wrong_type = expert_type();
+    stays_on_the_cpu("multiplies wrong experts of type");
 }
 
 static void one_with_little_memory(void **state)
@@ -263,27 +276,41 @@ static enum ggml_type dense_type_only(const struct bmoe_session *s)
     return found;
 }
 
-/* A dense type it refuses is carried in another: not the same bits, but an answer. */
-static void one_that_refuses_a_dense_type(void **state)
+/* A dense type it refuses, or multiplies wrong, is carried in another: not the same bits, but an
+ * answer. */
+static void carries_a_dense_type(bool wrong)
 {
-    (void)state;
     struct bmoe_session *s = open_there(true);
     enum ggml_type type = dense_type_only(s);
     bmoe_session_close(s);
     if (type == GGML_TYPE_COUNT)
         skip();
-    fake_faults.refuse_type = type;
+    *(wrong ? &fake_faults.wrong_type : &fake_faults.refuse_type) = type;
     s = open_there(true);
+    assert_int_equal(said.n_warnings, wrong);
+    assert_true(!wrong || strstr(said.last, "multiplies wrong from dense weights of type"));
     struct prefill_counters c;
     prefill_counters(session_prefill(s), &c);
     printf("  refused %s: %u carried, %u kept\n", ggml_type_name(type), c.n_carried, c.n_kept);
     assert_true(c.n_carried > 0);
     struct gate_live live = {.prompt_bytes = 180, .n_predict = 4};
     gate_live_succeed(s, &live);
-    assert_int_equal(said.n_warnings, 0);
+    assert_int_equal(said.n_warnings, wrong);
     assert_int_equal(stats_of(s).dev_cpu_matmuls, 0);
     gate_live_fini(&live);
     heal_and_close(s);
+}
+
+static void one_that_refuses_a_dense_type(void **state)
+{
+    (void)state;
+    carries_a_dense_type(false);
+}
+
+static void one_that_multiplies_a_dense_type_wrong(void **state)
+{
+    (void)state;
+    carries_a_dense_type(true);
 }
 
 /* A read that fails costs the graph and its request; the next one is right and on the device. */
@@ -448,6 +475,8 @@ int main(int argc, char **argv)
         TEST(a_cancel_costs_one_request),
         TEST(one_that_refuses_dense_matmuls_in_narrow_graphs),
         TEST(one_that_refuses_experts_in_narrow_graphs),
+        TEST(one_that_multiplies_experts_wrong),
+        TEST(one_that_multiplies_a_dense_type_wrong),
         TEST(a_cancel_in_the_middle_of_a_graph),
         TEST(evictions_while_the_arena_loads),
     };

@@ -98,7 +98,8 @@ static void state_is_right(struct bmoe_session *s)
 
 static double perplexity(struct bmoe_session *s)
 {
-    struct bmoe_perplexity p = {.size = sizeof p, .text = gate_text(250), .text_bytes = 250};
+    struct bmoe_perplexity p = {
+        .size = sizeof p, .text = gate_text(250), .text_bytes = 250, .skip = 1};
     struct bmoe_perplexity_result r = {.size = sizeof r};
     struct bmoe_error err;
     if (bmoe_session_perplexity(s, &p, &r, &err) < 0)
@@ -199,6 +200,66 @@ static void a_device_that_dies(void **state)
     }
 }
 
+/* Rows of logits are capped: a text is scored in narrower pieces then. */
+static void few_rows_of_logits(void **state)
+{
+    (void)state;
+    enum { FEW = 40 };
+    double ppl[2];
+    for (int capped = 0; capped < 2; capped++) {
+        struct session_hooks hooks = {.device = device, .logit_rows = capped ? FEW : 0};
+        struct gate_case c;
+        struct bmoe_options o;
+        struct bmoe_error err;
+        struct bmoe_session *s = NULL;
+        gate_case_init(&c);
+        c.model = model;
+        c.n_ubatch = capped ? UBATCH : FEW;
+        gate_case_options(&c, false, &o);
+        if (session_open_hooked(&s, &o, &hooks, &err) < 0)
+            fail_msg("open: %s", err.text);
+        ppl[capped] = perplexity(s);
+        assert_int_equal(s->n_outputs, FEW);
+        bmoe_session_close(s);
+    }
+    assert_memory_equal(&ppl[0], &ppl[1], sizeof ppl[0]);
+}
+
+/* Measured when it is opened: a device that is slow is given no prompt, one that is quick prompts
+ * of some width. */
+static void the_least_width_is_measured(void **state)
+{
+    (void)state;
+    for (int quick = 0; quick < 2; quick++) {
+        struct session_hooks hooks = {.device = device};
+        struct gate_case c;
+        struct bmoe_options o;
+        struct bmoe_error err;
+        struct bmoe_session *s = NULL;
+        gate_case_init(&c);
+        c.model = model;
+        c.n_ctx = N_CTX;
+        c.n_ubatch = 256;
+        gate_case_options(&c, false, &o);
+        o.prefill_min_tokens = BMOE_MIN_TOKENS_AUTO;
+        o.log = on_log;
+        lines[0] = '\0';
+        fake_faults.hollow = quick;
+        fake_faults.delay_us = quick ? 0 : 30000;
+        if (session_open_hooked(&s, &o, &hooks, &err) < 0)
+            fail_msg("open: %s", err.text);
+        fake_device_heal();
+        assert_int_equal(strstr(lines, "was slower than the CPU") == NULL, quick);
+        assert_int_equal(s->o.prefill_min_tokens <= 256, quick);
+        int64_t measured = s->device_tokens;
+        struct gate_live live = {.prompt_bytes = 600, .n_predict = 2};
+        gate_live_succeed(s, &live);
+        assert_int_equal(s->device_tokens > measured, quick);
+        gate_live_fini(&live);
+        bmoe_session_close(s);
+    }
+}
+
 static double grown_mib(bool there)
 {
     int64_t before = host_rss_bytes();
@@ -242,6 +303,8 @@ int main(int argc, char **argv)
         TEST(moved_to_the_host_buffer_type),
         TEST(looked_at_where_it_lies),
         TEST(a_device_that_dies),
+        TEST(few_rows_of_logits),
+        TEST(the_least_width_is_measured),
         TEST(pages_are_given_back),
     };
     char room[4096], variant[64] = "";
