@@ -44,6 +44,9 @@ void repack_close(struct repack *r)
     if (r->buffer)
         ggml_backend_buffer_free(r->buffer);
     r->buffer = NULL;
+    for (unsigned i = 0; i < r->n_layouts; i++)
+        tile_map_fini(&r->layout[i].map);
+    r->n_layouts = 0;
 }
 
 void *repack_traits(const struct repack *r, const struct ggml_tensor *weight)
@@ -58,24 +61,60 @@ void *repack_traits(const struct repack *r, const struct ggml_tensor *weight)
     return probe.extra;
 }
 
-void repack_rows_init(struct repack_rows *rr, const struct repack *r,
-                      const struct ggml_tensor *weight, void *traits)
+/* Rows of some width, written by ggml. */
+static void by_ggml(const struct repack_rows *rr, void *dst, const void *src, int64_t columns,
+                    size_t rows)
+{
+    struct ggml_tensor t = rr->rows;
+    size_t row_bytes = ggml_row_size(t.type, columns);
+    t.data = dst;
+    t.ne[0] = columns;
+    t.ne[1] = (int64_t)rows;
+    t.nb[1] = row_bytes;
+    t.nb[2] = t.nb[3] = rows * row_bytes;
+    ggml_backend_tensor_set(&t, src, 0, rows * row_bytes);
+}
+
+static void learn_from(void *ctx, void *dst, const void *src, uint32_t rows, uint32_t blocks)
+{
+    const struct repack_rows *rr = ctx;
+    by_ggml(rr, dst, src, blocks * ggml_blck_size(rr->rows.type), rows);
+}
+
+static const struct tile_map *layout_of(struct repack *r, struct repack_rows *rr)
+{
+    const struct ggml_tensor *t = &rr->rows;
+    struct repack_layout *l = r->layout;
+    for (; l < r->layout + r->n_layouts; l++)
+        if (l->type == t->type && l->columns == t->ne[0] && l->traits == t->extra)
+            return l->map.group_rows ? &l->map : NULL;
+    if (r->n_layouts == REPACK_LAYOUTS)
+        return NULL;
+    r->n_layouts++;
+    *l = (struct repack_layout){.type = t->type, .columns = t->ne[0], .traits = t->extra};
+    bool known = tile_map_learn(&l->map, learn_from, rr, (uint32_t)ggml_type_size(t->type),
+                                (uint32_t)(t->ne[0] / ggml_blck_size(t->type)));
+    return known ? &l->map : NULL;
+}
+
+void repack_rows_init(struct repack_rows *rr, struct repack *r, const struct ggml_tensor *weight,
+                      void *traits)
 {
     rr->rows = *weight;
     rr->rows.buffer = r->buffer;
     rr->rows.extra = traits;
     rr->rows.ne[2] = rr->rows.ne[3] = 1;
     rr->row_bytes = ggml_row_size(weight->type, weight->ne[0]);
+    rr->map = layout_of(r, rr);
 }
 
 void repack_carry(void *ctx, uint32_t slice, void *dst, const void *src, size_t bytes)
 {
     (void)slice;
     const struct repack_rows *rr = ctx;
-    struct ggml_tensor t = rr->rows;
-    t.data = dst;
-    t.ne[1] = (int64_t)(bytes / rr->row_bytes);
-    t.nb[1] = rr->row_bytes;
-    t.nb[2] = t.nb[3] = bytes;
-    ggml_backend_tensor_set(&t, src, 0, bytes);
+    size_t rows = bytes / rr->row_bytes;
+    if (rr->map)
+        tile_map_apply(rr->map, dst, src, rows);
+    else
+        by_ggml(rr, dst, src, rr->rows.ne[0], rows);
 }

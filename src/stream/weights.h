@@ -34,9 +34,9 @@ struct weights_config {
     struct pager *pager;
     const struct gguf_index *index;
     const struct graph_map *map;
-    const struct repack *repack; /* NULL: the file's layouts */
-    const int *files;            /* pager file number of each shard */
-    bool paged;                  /* else all is pinned */
+    struct repack *repack; /* NULL: the file's layouts */
+    const int *files;      /* pager file number of each shard */
+    bool paged;            /* else all is pinned */
     enum bmoe_dense dense;
     size_t page_bytes;
     const char *hide; /* test hook: a weight by this name is left out, to be met late */
