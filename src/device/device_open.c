@@ -8,8 +8,13 @@
 #include "base/error.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+
+/* The Hexagon backend reads it when it is loaded: whether it offers memory that both sides address.
+ * Without, all that passes between them is copied. */
+#define HOST_BUFFERS "GGML_HEXAGON_HOSTBUF"
 
 static void drop_line(enum ggml_log_level level, const char *text, void *user)
 {
@@ -105,13 +110,21 @@ static void unload_others(size_t n_before, ggml_backend_reg_t keep)
     }
 }
 
+static bool is_hexagon(const char *name)
+{
+    return strncasecmp(name, "HTP", 3) == 0;
+}
+
 int device_open(struct device_opened *out, const char *name, const char *dir,
                 device_will_do_fn *will_do, void *ctx, struct bmoe_error *err)
 {
     ggml_log_callback log;
     void *log_user;
     size_t n_before = ggml_backend_reg_count();
+    bool unset = getenv(HOST_BUFFERS) == NULL && (is_hexagon(name) || strcmp(name, "auto") == 0);
     *out = (struct device_opened){0};
+    if (unset)
+        setenv(HOST_BUFFERS, "1", 0);
     ggml_log_get(&log, &log_user);
     ggml_log_set(drop_line, NULL);
     ggml_backend_load_all_from_path(dir);
@@ -120,5 +133,9 @@ int device_open(struct device_opened *out, const char *name, const char *dir,
     ggml_backend_reg_t keep = rc == BMOE_OK ? ggml_backend_dev_backend_reg(out->device) : NULL;
     unload_others(n_before, keep);
     ggml_log_set(log, log_user);
+    if (rc == BMOE_OK && unset && is_hexagon(ggml_backend_dev_name(out->device)))
+        out->set_in_environment = HOST_BUFFERS "=1";
+    else if (unset)
+        unsetenv(HOST_BUFFERS);
     return rc;
 }

@@ -59,6 +59,9 @@ void prefill_open(struct bmoe_session *s)
     } else if (s->o.prefill_device) {
         device_open(&s->device, s->o.prefill_device, s->o.backends_dir, takes_experts, s, &err);
     }
+    if (err.code == 0 && s->device.set_in_environment)
+        log_line(&s->log, BMOE_LOG_INFO, "set %s for %s", s->device.set_in_environment,
+                 ggml_backend_dev_name(s->device.device));
     uint32_t cpus = host_cpu_count("");
     if (s->o.prefill_loaders > 4 * cpus)
         s->o.prefill_loaders = 4 * cpus;

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+const char *fake_name = "FAKE0";
 struct fake_faults fake_faults;
 struct fake_counts fake_counts;
 
@@ -134,7 +135,7 @@ static struct ggml_guid_bytes {
 static const char *backend_name(ggml_backend_t backend)
 {
     (void)backend;
-    return "FAKE0";
+    return fake_name;
 }
 
 static void poison_last(struct ggml_cgraph *graph)
@@ -211,7 +212,7 @@ static ggml_backend_t backend_create(ggml_backend_dev_t dev, const char *params)
 static const char *device_name(ggml_backend_dev_t dev)
 {
     (void)dev;
-    return "FAKE0";
+    return fake_name;
 }
 
 static void device_memory(ggml_backend_dev_t dev, size_t *unused, size_t *total)
@@ -230,7 +231,7 @@ static enum ggml_backend_dev_type device_type(ggml_backend_dev_t dev)
 static void device_props(ggml_backend_dev_t dev, struct ggml_backend_dev_props *props)
 {
     *props = (struct ggml_backend_dev_props){
-        .name = "FAKE0", .description = "a device of the tests", .type = device_type(dev)};
+        .name = fake_name, .description = "a device of the tests", .type = device_type(dev)};
     device_memory(dev, &props->memory_free, &props->memory_total);
     props->caps.host_buffer = fake_faults.host_buffer;
     props->caps.buffer_from_host_ptr = fake_faults.host_ptr;

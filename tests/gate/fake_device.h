@@ -32,6 +32,7 @@ struct fake_counts {
     unsigned graphs; /* computed */
 };
 
+extern const char *fake_name; /* FAKE0 */
 extern struct fake_faults fake_faults;
 extern struct fake_counts fake_counts;
 
