@@ -35,6 +35,8 @@ static void forget(struct decide_probe *p)
     free(p->layers);
     p->layers = NULL;
     p->n_layers = 0;
+    json_decref(p->lens);
+    p->lens = NULL;
 }
 
 void decide_probe_begin(struct decide_probe *p)
@@ -81,6 +83,22 @@ void decide_probe_route(struct decide_probe *p, const struct bmoe_route *r)
     l->weights[r->expert] += isnan(r->weight) ? 0 : (double)r->weight;
 }
 
+void decide_probe_lens(struct decide_probe *p, const struct bmoe_lens *l)
+{
+    json_t *logits;
+
+    if (!p->active)
+        return;
+    logits = json_array();
+    for (uint32_t i = 0; i < l->n_choices; i++)
+        json_array_append_new(logits, json_real((double)l->logits[i]));
+    if (p->lens == NULL)
+        p->lens = json_array();
+    while (json_array_size(p->lens) < l->layer && json_array_append_new(p->lens, json_null()) == 0)
+        ;
+    json_array_append_new(p->lens, logits);
+}
+
 static json_t *layer_json(const struct probe_layer *l)
 {
     json_t *counts = json_array(), *weights = json_array();
@@ -98,6 +116,7 @@ static json_t *layer_json(const struct probe_layer *l)
 static json_t *line_of(const struct decide_probe *p, const struct request *r,
                        const struct bmoe_decide_result *d)
 {
+    json_t *line;
     json_t *logp = json_array(), *layers = json_array(), *choices = json_array();
 
     for (uint32_t i = 0; i < d->n_choices; i++)
@@ -108,12 +127,17 @@ static json_t *line_of(const struct decide_probe *p, const struct request *r,
                               json_string(json_string_value(json_array_get(r->choices, i))));
     for (uint32_t i = 0; i < p->n_layers; i++)
         json_array_append_new(layers, layer_json(&p->layers[i]));
-    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:f, s:o, s:I, s:o, s:I, s:o}", "seq",
+    line = json_pack("{s:I, s:I, s:I, s:I, s:I, s:f, s:o, s:I, s:o, s:I, s:o}", "seq",
                      (json_int_t)p->n_decisions, "id", (json_int_t)r->id, "n_tokens",
                      (json_int_t)d->n_tokens, "n_reused", (json_int_t)d->n_reused, "n_prefilled",
                      (json_int_t)d->n_prefilled, "prefill_s", d->prefill_s, "choices", choices,
                      "best", (json_int_t)d->best, "logp", logp, "prefix_state_bytes",
                      (json_int_t)d->prefix_state_bytes, "layers", layers);
+    if (line != NULL && p->lens != NULL && json_object_set(line, "lens", p->lens) != 0) {
+        json_decref(line);
+        line = NULL;
+    }
+    return line;
 }
 
 void decide_probe_end(struct decide_probe *p, const struct request *r,

@@ -1,7 +1,7 @@
 /*
  * --decide-probe: a JSON line per decision that says what it was routed to: per layer and expert
- * how many tokens, and the sum of their weights. It only listens to the routings that a session
- * tells.
+ * how many tokens, and the sum of their weights; and what the choices would have scored after each
+ * layer. It only listens to what a session tells.
  */
 #ifndef BMOE_CLI_DECIDE_PROBE_H
 #define BMOE_CLI_DECIDE_PROBE_H
@@ -25,6 +25,7 @@ struct decide_probe {
     struct terminal *terminal;
     struct probe_layer *layers;
     uint32_t n_layers;
+    json_t *lens; /* a list of logits per layer, NULL: none came */
     unsigned n_decisions;
     bool active; /* a decision runs */
     bool failed; /* a write has failed, or memory was short, and that was said */
@@ -36,6 +37,7 @@ void decide_probe_close(struct decide_probe *p);
 
 void decide_probe_begin(struct decide_probe *p);
 void decide_probe_route(struct decide_probe *p, const struct bmoe_route *r);
+void decide_probe_lens(struct decide_probe *p, const struct bmoe_lens *l);
 /* Writes the line; result NULL: the decision failed, and there is none. */
 void decide_probe_end(struct decide_probe *p, const struct request *r,
                       const struct bmoe_decide_result *result);

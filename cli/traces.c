@@ -70,6 +70,13 @@ static void on_node(void *user, const struct bmoe_node *n)
                       n->device != NULL ? n->device : "") > 0);
 }
 
+static void on_lens(void *user, const struct bmoe_lens *l)
+{
+    struct traces *t = user;
+
+    decide_probe_lens(&t->probe, l);
+}
+
 int traces_open(struct traces *t, const struct cli_options *o, struct terminal *terminal,
                 struct bmoe_error *err)
 {
@@ -98,6 +105,7 @@ void traces_attach(struct traces *t, struct bmoe_options *options)
         t->files[TRACE_ROUTE].file != NULL || t->probe.file != NULL ? on_route : NULL;
     options->on_read = t->files[TRACE_IO].file != NULL ? on_read : NULL;
     options->on_node = t->files[TRACE_GRAPH].file != NULL ? on_node : NULL;
+    options->on_lens = t->probe.file != NULL ? on_lens : NULL;
     options->trace_user = t;
 }
 

@@ -143,6 +143,8 @@ struct bmoe_options {
     /* Called now and then during a load with its part done, 0..1; NULL: none. */
     void (*progress)(void *user, float part);
     void *progress_user;
+    /* A trace as those above: per layer of a decision, where the architecture lets it be had. */
+    void (*on_lens)(void *user, const struct bmoe_lens *lens);
 };
 
 struct bmoe_session;

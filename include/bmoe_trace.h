@@ -50,4 +50,13 @@ struct bmoe_node {
     const char *device; /* the ggml device that computed it */
 };
 
+/* What a decision's choices would score if the answer were read off after a layer: logits of their
+ * first tokens, of the last token's row through output norm and head. After the decision. */
+struct bmoe_lens {
+    size_t size;
+    uint32_t request, layer;
+    uint32_t n_choices;
+    const float *logits; /* during the call */
+};
+
 #endif

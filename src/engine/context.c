@@ -138,6 +138,7 @@ static bool on_node(struct ggml_tensor *node, bool ask, void *user)
     if (!s->capture) {
         bool traced = trace_node(s, node, ask); /* first: what is resident before the reads */
         bool wanted = progress_node(s, ask);
+        wanted |= lens_node(s, node, ask);
         bool go = s->on_device ? on_device_node(s, node, ask) : stream_node(s->stream, node, ask);
         return ask ? go || traced || wanted : go;
     }

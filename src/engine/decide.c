@@ -228,13 +228,19 @@ static int decide(struct deciding *w, struct bmoe_error *err)
     begin(w);
     tell(w, 0);
     progress_tell_to(w->s, tell_within, w);
+    lens_begin(w->s, (uint32_t)w->d->n_choices);
     rc = compute(w, w->n_prefix, err);
     if (rc == BMOE_OK)
         store(w);
     if (rc == BMOE_OK)
         rc = compute(w, w->n, err);
     progress_tell_to(w->s, NULL, NULL);
-    return rc < 0 ? rc : score(w, err);
+    if (rc == BMOE_OK)
+        rc = score(w, err);
+    if (rc == BMOE_OK)
+        lens_tell(w->s, w->firsts);
+    lens_end(w->s);
+    return rc;
 }
 
 int bmoe_session_decide(struct bmoe_session *s, const struct bmoe_decide *d,

@@ -269,6 +269,8 @@ static int open_all(struct bmoe_session *s, const struct bmoe_options *o, struct
     if (rc == BMOE_OK)
         rc = trace_open(s, err);
     if (rc == BMOE_OK)
+        rc = lens_open(s, err);
+    if (rc == BMOE_OK)
         rc = prefill_setup(s, err);
     return rc;
 }
@@ -325,6 +327,7 @@ void bmoe_session_close(struct bmoe_session *s)
         llama_batch_free(s->batch);
     free(s->tokens);
     trace_close(s);
+    lens_close(s);
     free(s->text);
     state_fini(&s->prefix);
     state_fini(&s->boundary);

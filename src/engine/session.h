@@ -130,6 +130,7 @@ struct bmoe_session {
     double *choice_logp;      /* of the last decision */
 
     struct graph_progress progress;
+    struct lens *lens;   /* NULL: nobody asked */
     struct trace *trace; /* NULL: nobody asked */
     uint32_t n_requests;
     bool decoding; /* the graph's token is one of an answer */
@@ -225,6 +226,15 @@ int prompt_tokenize(struct bmoe_session *s, const char *text, size_t bytes, bool
 int prompt_run(struct bmoe_session *s, const llama_token *tokens, uint32_t n, bool reuse,
                uint32_t stable, const struct bmoe_generate *g, struct bmoe_result *out,
                struct bmoe_error *err);
+
+/* lens.c: scores of a decision's choices after each layer, for who asked. begin, the prompt's graphs,
+ * tell when the logits are there, end. */
+int lens_open(struct bmoe_session *s, struct bmoe_error *err);
+void lens_close(struct bmoe_session *s);
+void lens_begin(struct bmoe_session *s, uint32_t n_choices);
+bool lens_node(struct bmoe_session *s, struct ggml_tensor *node, bool ask);
+void lens_tell(struct bmoe_session *s, const llama_token *firsts);
+void lens_end(struct bmoe_session *s);
 
 /* trace.c: events for who asked. node: as the scheduler's callback; true: compute up to here. */
 int trace_open(struct bmoe_session *s, struct bmoe_error *err);

@@ -90,7 +90,8 @@ int store_register(struct pager *p, struct bmoe_error *err)
     if (!range_empty(p, from, bytes))
         return error_set(err, BMOE_E_INTERNAL, BMOE_SCOPE_SESSION,
                          "pages of the store are there before anything was read");
-    if (p->uffd >= 0 && uffd_register(p->uffd, from, bytes) != 0)
+    /* Without faults a reader writes to its place itself, and would be the one to fault there. */
+    if (p->uffd >= 0 && p->place != BMOE_PLACE_NONE && uffd_register(p->uffd, from, bytes) != 0)
         return error_set_errno(err, BMOE_E_MEMORY, BMOE_SCOPE_SESSION, errno,
                                "userfaultfd does not take the store");
     p->registered_bytes = p->paged_bytes;

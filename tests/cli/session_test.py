@@ -343,6 +343,11 @@ def a_probe_changes_no_bit():
     same("lines", [line["seq"] for line in lines], [1, 2])
     for line, logp in zip(lines, scores[1]):
         same("scores in the line", line["logp"], logp)
+        same("scores of every layer", [len(scores) for scores in line["lens"]], [2] * 6)
+        last = line["lens"][-1]
+        holds("the last layer's are the model's, but for roundings",
+              abs((last[1] - last[0]) - (logp[1] - logp[0])) < 0.2)
+        holds("the first layer's are not", abs(line["lens"][0][1] - last[1]) > 1)
         for number, layer in enumerate(line["layers"]):
             # The last layer computes the token whose logits are wanted, and nothing else.
             last = number + 1 == len(line["layers"])
