@@ -7,6 +7,9 @@
 
 #include "bmoe.h"
 
+struct llama_model;
+struct llama_context;
+
 #define BENCH_MAX_REPS  31
 #define BENCH_MAX_CASES 16
 
@@ -53,9 +56,18 @@ int bench_case_open(struct bench_case *c, const struct bench_options *o, struct 
 int bench_case_run(struct bench_case *c, const struct bench_options *o, unsigned rep,
                    struct bmoe_error *err);
 
-/* bench_stock.c: stock libllama, the file mapped, in this process: seconds of prefill of 512 tokens
- * and of n_decode tokens. */
-int bench_stock_run(const struct bench_options *o, bool repack, double *prefill, double *decode);
+/* bench_stock.c: stock libllama, the file mapped (repack: copied into its faster layouts), in this
+ * process. open answers -1 when libllama cannot; close is right after that too. run measures the
+ * seconds of a prefill of 512 tokens into an empty context and of n_decode tokens. */
+struct bench_stock {
+    struct llama_model *model;
+    struct llama_context *ctx;
+    int32_t tokens[512], n_vocab;
+    unsigned n_decode;
+};
+int bench_stock_open(struct bench_stock *s, const struct bench_options *o, bool repack);
+int bench_stock_run(struct bench_stock *s, double *prefill, double *decode);
+void bench_stock_close(struct bench_stock *s);
 
 /* bench_limit.c: prints the pager and stock, each in a child in a memory control group of its own.
  * Answers 0, or 1 when no group can be made (said on stderr). */

@@ -78,6 +78,16 @@ static int run_pager(const struct bench_options *o, double *prefill, double *dec
     return rc;
 }
 
+static int run_stock(const struct bench_options *o, double *prefill, double *decode)
+{
+    struct bench_stock s;
+    int rc = bench_stock_open(&s, o, false);
+    if (rc == 0)
+        rc = bench_stock_run(&s, prefill, decode);
+    bench_stock_close(&s);
+    return rc;
+}
+
 static void child(const struct bench_options *o, const struct group *g, bool stock, int out)
 {
     double times[2] = {0, 0};
@@ -87,8 +97,7 @@ static void child(const struct bench_options *o, const struct group *g, bool sto
         _exit(3);
     int rc = backend_load_cpu(BMOE_BACKENDS_DIR, variant, sizeof variant, &err);
     if (rc == BMOE_OK)
-        rc = stock ? bench_stock_run(o, false, &times[0], &times[1])
-                   : run_pager(o, &times[0], &times[1]);
+        rc = stock ? run_stock(o, &times[0], &times[1]) : run_pager(o, &times[0], &times[1]);
     if (rc == 0 && write(out, times, sizeof times) != (ssize_t)sizeof times)
         rc = -1;
     _exit(rc == 0 ? 0 : 1);

@@ -4,6 +4,7 @@
 #include "base/host.h"
 #include "omp_spin.h"
 #include "replay.h"
+#include "sweep.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -14,6 +15,7 @@
 
 static const char usage[] =
     "Usage: bmoe-bench -m MODEL [OPTION]...\n"
+    "       bmoe-bench sweep -m MODEL [-o DIR]\n"
     "       bmoe-bench replay TRACE [--svg FILE]\n"
     "Prints how near streamed runs come to max(compute, reads), all in one run, as ratios.\n\n"
     "  -m MODEL       a GGUF file with experts (make bench makes one of 4.3 GB)\n"
@@ -170,6 +172,8 @@ int main(int argc, char **argv)
     if (argc > 1 && strcmp(argv[1], "replay") == 0)
         return replay_main(argc - 1, argv + 1);
     omp_spin_settle(argv);
+    if (argc > 1 && strcmp(argv[1], "sweep") == 0)
+        return sweep_main(argc - 1, argv + 1);
     int rc = parse(&o, argc, argv);
     if (rc)
         return rc;

@@ -1,0 +1,155 @@
+/*
+ * One session for each budget and one with everything resident, repetition by repetition in turn.
+ */
+#include "sweep.h"
+
+#include "base/host.h"
+
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char usage[] =
+    "Usage: bmoe-bench sweep -m MODEL [-o DIR] [--reps N] [-t N] [--io-threads N]\n"
+    "Measures prefill and decode at 1/16, 1/8, 1/4 and 1/2 of the experts, beside everything\n"
+    "resident, the run's own reads alone, and stock libllama with the file in memory. Writes\n"
+    "DIR/budgets.csv, budgets.md and budgets.svg (DIR: .).\n";
+
+static const unsigned parts[SWEEP_BUDGETS] = {16, 8, 4, 2};
+static const unsigned phase_tokens[BENCH_N_PHASES] = {256, 512, 0}; /* 0: n_decode */
+
+static double tokens_of(const struct bench_options *o, int phase)
+{
+    return phase_tokens[phase] ? phase_tokens[phase] : o->n_decode;
+}
+
+static int open_all(struct bench_case *cases, struct bench_options *o, struct sweep_rates *r,
+                    struct bmoe_error *err)
+{
+    struct bmoe_info info = {.size = sizeof info};
+    int rc = bench_case_open(&cases[0], o, err);
+    if (rc < 0)
+        return rc;
+    bmoe_session_describe(cases[0].session, &info);
+    for (int b = 0; b < SWEEP_BUDGETS; b++) {
+        r->budget[b].part = parts[b];
+        r->budget[b].mib = (double)(info.expert_bytes / parts[b]) / (1 << 20);
+        o->cache_bytes = info.expert_bytes / parts[b];
+        cases[b + 1].streamed = true;
+        rc = bench_case_open(&cases[b + 1], o, err);
+        if (rc < 0)
+            return rc;
+    }
+    return BMOE_OK;
+}
+
+static void summarise(const struct bench_case *cases, const struct bench_options *o,
+                      struct sweep_rates *r)
+{
+    for (int p = 0; p < BENCH_N_PHASES; p++) {
+        double n = tokens_of(o, p);
+        r->compute[p] = n / bench_median(cases[0].times.wall[p], o->reps);
+        for (int b = 0; b < SWEEP_BUDGETS; b++) {
+            const struct bench_times *t = &cases[b + 1].times;
+            double limit[BENCH_MAX_REPS], ratio[BENCH_MAX_REPS];
+            for (unsigned i = 0; i < o->reps; i++) {
+                double compute = cases[0].times.wall[p][i];
+                limit[i] = t->reads[p][i] > compute ? t->reads[p][i] : compute;
+                ratio[i] = t->wall[p][i] / limit[i];
+            }
+            r->budget[b].rate[p] = n / bench_median(t->wall[p], o->reps);
+            r->budget[b].limit[p] = n / bench_median(limit, o->reps);
+            r->budget[b].ratio[p] = bench_median(ratio, o->reps);
+        }
+    }
+}
+
+/* Stock libllama's turn; what it took goes where a case's own does. */
+static void stock_turn(struct bench_stock *s, struct bench_times *t, unsigned rep)
+{
+    if (s->ctx &&
+        bench_stock_run(s, &t->wall[PHASE_PREFILL_512][rep], &t->wall[PHASE_DECODE][rep]) != 0)
+        bench_stock_close(s);
+}
+
+static int measure(struct bench_options *o, struct sweep_rates *r, struct bmoe_error *err)
+{
+    static struct bench_case cases[SWEEP_BUDGETS + 1] = {{.name = "resident"}};
+    static struct bench_times stock_times;
+    struct bench_stock stock = {0};
+    int rc = open_all(cases, o, r, err);
+    if (rc == BMOE_OK)
+        bench_stock_open(&stock, o, true);
+    for (unsigned i = 0; rc == BMOE_OK && i < o->reps; i++) {
+        stock_turn(&stock, &stock_times, i);
+        for (int c = 0; rc == BMOE_OK && c <= SWEEP_BUDGETS; c++) {
+            fprintf(stderr, "\r%u of %u: %d of %d", i + 1, o->reps, c + 1, SWEEP_BUDGETS + 1);
+            rc = bench_case_run(&cases[c], o, i, err);
+        }
+    }
+    fprintf(stderr, "\r%20s\r", "");
+    for (int b = 1; rc == BMOE_OK && b <= SWEEP_BUDGETS; b++)
+        if (cases[b].times.logits != cases[0].times.logits)
+            printf("DIFFERENT BITS at 1/%u\n", parts[b - 1]);
+    if (rc == BMOE_OK)
+        summarise(cases, o, r);
+    for (int p = PHASE_PREFILL_512; rc == BMOE_OK && stock.ctx && p <= PHASE_DECODE; p++)
+        r->stock[p] = tokens_of(o, p) / bench_median(stock_times.wall[p], o->reps);
+    bench_stock_close(&stock);
+    for (int c = 0; c <= SWEEP_BUDGETS; c++)
+        bmoe_session_close(cases[c].session);
+    return rc;
+}
+
+static int parse(struct bench_options *o, const char **dir, int argc, char **argv)
+{
+    static const struct option longs[] = {{"reps", 1, NULL, 'r'},
+                                          {"io-threads", 1, NULL, 'i'},
+                                          {"help", 0, NULL, 'h'},
+                                          {NULL, 0, NULL, 0}};
+    int c;
+    while ((c = getopt_long(argc, argv, "m:o:t:h", longs, NULL)) != -1) {
+        unsigned long n = optarg ? strtoul(optarg, NULL, 10) : 0;
+        if (c == 'm')
+            o->model = optarg;
+        else if (c == 'o')
+            *dir = optarg;
+        else if (c == 'h')
+            return fputs(usage, stdout) < 0 ? 1 : -1;
+        else if (c == '?' || n == 0 || n > BENCH_MAX_REPS)
+            return 2;
+        else if (c == 'r')
+            o->reps = (unsigned)n;
+        else if (c == 't')
+            o->threads = (unsigned)n;
+        else
+            o->readers = (unsigned)n;
+    }
+    return o->model && optind == argc ? 0 : 2;
+}
+
+int sweep_main(int argc, char **argv)
+{
+    struct bench_options o = {.reps = 5, .readers = 4, .n_decode = 32, .repack = BMOE_AUTO};
+    struct sweep_rates r = {0};
+    struct bmoe_error err = {0};
+    const char *dir = ".";
+    char command[512];
+    int rc = parse(&o, &dir, argc, argv);
+    if (rc > 0)
+        fputs(usage, stderr);
+    if (rc)
+        return rc < 0 ? 0 : rc;
+    if (!o.threads)
+        o.threads = host_cpu_count("");
+    const char *name = strrchr(o.model, '/');
+    snprintf(command, sizeof command, "bmoe-bench sweep -m %s --reps %u -t %u --io-threads %u",
+             name ? name + 1 : o.model, o.reps, o.threads, o.readers);
+    rc = measure(&o, &r, &err);
+    if (rc < 0) {
+        fprintf(stderr, "bmoe-bench: %s\n", err.text);
+        return 1;
+    }
+    return sweep_write(&r, dir, command) < 0;
+}

@@ -1,0 +1,28 @@
+/* bmoe-bench sweep: speed against the budget, beside the limit and stock libllama. */
+#ifndef BMOE_BENCH_SWEEP_H
+#define BMOE_BENCH_SWEEP_H
+
+#include "bench.h"
+
+/* The subcommand, argv[0] being "sweep"; answers the exit status. */
+int sweep_main(int argc, char **argv);
+
+enum { SWEEP_BUDGETS = 4 }; /* 1/16, 1/8, 1/4 and 1/2 of the experts */
+
+/* Tokens a second, medians. */
+struct sweep_rates {
+    double compute[BENCH_N_PHASES]; /* all resident */
+    double stock[BENCH_N_PHASES];   /* stock libllama, all resident, repacked; 0: not measured */
+    struct sweep_budget {
+        unsigned part; /* the budget is 1 / part of the experts */
+        double mib;
+        double rate[BENCH_N_PHASES], limit[BENCH_N_PHASES];
+        double ratio[BENCH_N_PHASES]; /* wall / limit, by repetition, then the median */
+    } budget[SWEEP_BUDGETS];
+};
+
+/* sweep_files.c: DIR/budgets.csv, .md and .svg; `command` is what makes them again. Negative when a
+ * file cannot be written (said on stderr). */
+int sweep_write(const struct sweep_rates *r, const char *dir, const char *command);
+
+#endif
