@@ -1,8 +1,9 @@
-"""session_test.py BMOE BMOE_DOC_KEYS MODEL: a session on a real model, every line checked against the
+"""session_test.py BMOE BMOE_DOC_KEYS MODEL HYBRID: a session on a real model, every line checked against the
 schema in both directions, and what must hold from one request to the next."""
 
 import csv
 import json
+import os
 import re
 import signal
 import subprocess
@@ -12,7 +13,7 @@ import time
 
 from bmoe_lines import Schema, Session, Wrong
 
-bmoe, doc_keys, model = sys.argv[1:4]
+bmoe, doc_keys, model, hybrid = sys.argv[1:5]
 schema = Schema(doc_keys)
 text = "And it came to pass in those days, that"
 run = ["-m", model, "-t", "2", "-c", "512", "--ubatch", "64"]
@@ -159,6 +160,28 @@ def decisions_keep_their_prefix():
         s.end()
     same("streamed and resident", scores["streamed"], scores["resident"])
     same("with and without the cache", scores["streamed"], scores["cache off"])
+
+
+def kept_states_are_planned():
+    """A model with recurrent layers keeps a state at the end of a prompt and one of a decision's prefix:
+    both are in the plan, and the plan is what the process takes at most."""
+    letters = "".join(chr(97 + i * i % 23) for i in range(1400))
+    s = Session(schema, bmoe, "-m", hybrid, "-t", "2", "-c", "2048", "--ubatch", "256", "--moe-stream",
+                "--cache-mb", "6", "--decide")
+    s.until("READY")
+    s.ask("generate", "DONE", prompt=letters[:600], n_predict=3)
+    grown = s.ask("generate", "DONE", prompt=letters[:700], n_predict=3, clear_kv=False)
+    holds("an answer in between costs nothing", grown["n_reused"] > 500)
+    for end in " a", " b":
+        decided = s.ask("decide", "DECIDE", prefix=letters, suffix=end, choices=["a", "e"])
+    holds("the prefix is kept", decided["n_reused"] > 1300)
+    stats = s.ask("stats", "STATS")
+    plan = re.search(r"its copies ([0-9.]+),.* at most ([0-9.]+) MiB", s.stderr.decode())
+    copies, most = float(plan.group(1)), float(plan.group(2))
+    holds("states are kept", 0 < stats["prefix_state_mib"] <= copies)
+    if "BMOE_FUZZ_GROWTH_KIB" not in os.environ:  # a sanitizer takes memory of its own
+        holds(f"peak {stats['peak_rss_mib']} of {most} MiB", stats["peak_rss_mib"] <= most)
+    s.end()
 
 
 def perplexity_agrees_with_decisions():
@@ -365,6 +388,7 @@ a_table_is_read_by_name()
 decisions_and_texts_have_rows()
 perplexity_agrees_with_decisions()
 decisions_keep_their_prefix()
+kept_states_are_planned()
 a_saved_conversation_goes_on()
 cancel_and_signals()
 missing = schema.never_seen()
