@@ -177,6 +177,8 @@ static enum ggml_status compute(ggml_backend_t backend, struct ggml_cgraph *grap
     if (fake_faults.delay_us)
         usleep((useconds_t)fake_faults.delay_us);
     fake_counts.graphs++;
+    if (fake_faults.instead && fake_faults.instead(fake_faults.user, graph))
+        return GGML_STATUS_SUCCESS;
     enum ggml_status status = fake_faults.hollow && ggml_graph_n_nodes(graph) > 1
                                   ? compute_nothing(graph)
                                   : ggml_backend_graph_compute(cpu, graph);

@@ -15,15 +15,16 @@ struct fake_faults {
     enum ggml_op refuse_op;     /* GGML_OP_NONE: none */
     enum ggml_op narrow_op;     /* a matmul that is refused below narrow tokens */
     int64_t narrow;
-    enum ggml_type wrong_type;    /* products of such a matrix are wrong; GGML_TYPE_COUNT: none */
-    bool poison;                  /* the last node of a graph becomes infinite */
-    int fail_after;               /* graphs until each fails; negative: never */
-    size_t memory_bytes;          /* it has; 0: 64 GiB */
-    bool host_buffer;             /* has a host buffer type */
-    bool host_ptr;                /* makes a buffer of memory that is there */
-    uint64_t delay_us;            /* more for each graph */
-    bool hollow;                  /* computes single ops only; else routing and the last are zero */
-    void (*on_graph)(void *user); /* called when one is computed */
+    enum ggml_type wrong_type; /* products of such a matrix are wrong; GGML_TYPE_COUNT: none */
+    bool poison;               /* the last node of a graph becomes infinite */
+    int fail_after;            /* graphs until each fails; negative: never */
+    size_t memory_bytes;       /* it has; 0: 64 GiB */
+    bool host_buffer;          /* has a host buffer type */
+    bool host_ptr;             /* makes a buffer of memory that is there */
+    uint64_t delay_us;         /* more for each graph */
+    bool hollow;               /* computes single ops only; else routing and the last are zero */
+    bool (*instead)(void *user, struct ggml_cgraph *graph); /* true: it has computed the graph */
+    void (*on_graph)(void *user);                           /* called when one is computed */
     void *user;
 };
 

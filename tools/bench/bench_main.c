@@ -2,6 +2,7 @@
 #include "bench.h"
 
 #include "base/host.h"
+#include "device_command.h"
 #include "omp_spin.h"
 #include "replay.h"
 #include "sweep.h"
@@ -17,6 +18,7 @@ static const char usage[] =
     "Usage: bmoe-bench -m MODEL [OPTION]...\n"
     "       bmoe-bench sweep -m MODEL [-o DIR]\n"
     "       bmoe-bench replay TRACE [--svg FILE]\n"
+    "       bmoe-bench device -m MODEL --routes FILE [OPTION]...\n"
     "Prints how near streamed runs come to max(compute, reads), all in one run, as ratios.\n\n"
     "  -m MODEL       a GGUF file with experts (make bench makes one of 4.3 GB)\n"
     "  --cache-mb N   budget of resident experts (700)\n"
@@ -174,6 +176,8 @@ int main(int argc, char **argv)
     omp_spin_settle(argv);
     if (argc > 1 && strcmp(argv[1], "sweep") == 0)
         return sweep_main(argc - 1, argv + 1);
+    if (argc > 1 && strcmp(argv[1], "device") == 0)
+        return device_main(argc - 1, argv + 1);
     int rc = parse(&o, argc, argv);
     if (rc)
         return rc;
