@@ -1,7 +1,7 @@
 /* A stream on the device: the nodes of a graph in order, each finished before the next. What fails
  * is said in one sentence and ends the graph with an error; nothing is left half answered.
  *
- * RMS_NORM and MUL that stand before products are done while their rows are coded (node_fusion.c);
+ * Norms that stand before products are done while their rows are coded (node_fusion.c);
  * elsewhere they are computed as they are. */
 #include <errno.h>
 #include <pthread.h>
@@ -74,13 +74,13 @@ static int run_op(struct graph_run *run, const struct ggml_tensor *node, struct 
 {
     if (op_support_shape(node))
         return run_product(run, node, error);
-    if (!norm_row_is_rms(node) && !norm_row_is_mul(node))
+    if (!norm_row_is_norm(node) && !norm_row_is_mul(node) && !norm_row_is_add(node))
         return -EOPNOTSUPP;
     norm_row_node(node);
     return 0;
 }
 
-/* Runs node i, and the one after it where both are one pass. The number of nodes done, or the
+/* Runs node i, and those after it where they are one pass. The number of nodes done, or the
  * error. */
 static int run_node(struct graph_run *run, struct ggml_cgraph *graph, int i)
 {

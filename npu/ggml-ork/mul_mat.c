@@ -13,9 +13,9 @@
 #include "placement.h"
 #include "room.h"
 
-/* Output cells of one submit and rows of one part, so that its device memory stays at some hundred
- * MiB. */
-#define CELLS_AT_ONCE   (UINT64_C(32) << 20)
+/* Output cells of one submit, of which two are on their way, and rows of one part, so that their
+ * device memory stays at some hundred MiB. */
+#define CELLS_AT_ONCE   (UINT64_C(16) << 20)
 #define MOST_PART_ROWS  2048u
 #define COLUMNS_AT_ONCE 256u /* of a worker's turn */
 
@@ -36,37 +36,77 @@ uint32_t mul_mat_part_rows(const struct packed_weight *w)
 
 /* ---- by the NPU -------------------------------------------------------------------------- */
 
-/* -EAGAIN: more jobs than the transport holds at once; then in two parts. */
-static int run_calls(struct ork_device *npu, const struct ork_matmul *calls, size_t n,
-                     struct ork_error *error)
-{
-    int rc = ork_matmul_run(npu, calls, n, error);
+struct on_npu {
+    struct ork_device *npu;
+    const struct ork_matmul *calls;
+    size_t n, first; /* those before first are submitted */
+    uint32_t n_out;
+    struct ork_fence *fence; /* of the last submit, or NULL */
+};
 
-    if (rc != -EAGAIN || n < 2)
-        return rc;
-    rc = run_calls(npu, calls, n / 2, error);
-    return rc < 0 ? rc : run_calls(npu, calls + n / 2, n - n / 2, error);
+static int wait_for(struct ork_fence **fence, struct ork_error *error)
+{
+    struct ork_fence *f = *fence;
+
+    *fence = NULL;
+    return f ? ork_fence_wait(f, -1, error) : 0;
 }
 
-/* In as few submits as their outputs allow. */
+/* As many as their outputs allow. */
+static size_t some_calls(const struct on_npu *r)
+{
+    uint64_t cells = (uint64_t)r->calls[r->first].m * r->n_out;
+    size_t n = 1;
+
+    while (r->first + n < r->n) {
+        cells += (uint64_t)r->calls[r->first + n].m * r->n_out;
+        if (cells > CELLS_AT_ONCE)
+            break;
+        n++;
+    }
+    return n;
+}
+
+/* -EAGAIN: more jobs than the transport holds at once; then fewer, once nothing else is out. */
+static int submit_some(struct on_npu *r, struct ork_fence **out, struct ork_error *error)
+{
+    size_t n = some_calls(r);
+    int rc = ork_matmul_submit(r->npu, r->calls + r->first, n, out, error);
+
+    while (rc == -EAGAIN) {
+        rc = wait_for(&r->fence, error);
+        if (rc < 0)
+            return rc;
+        rc = ork_matmul_submit(r->npu, r->calls + r->first, n, out, error);
+        if (rc == -EAGAIN && n == 1)
+            return rc;
+        n = rc == -EAGAIN ? n / 2 : n;
+    }
+    r->first += rc < 0 ? 0 : n;
+    return rc;
+}
+
+/* In as few submits as their outputs allow; what one gave is read back while the next computes. */
 static int run_on_npu(struct ork_device *npu, const struct ork_matmul *calls, size_t n,
                       uint32_t n_out, struct ork_error *error)
 {
-    size_t first = 0;
+    struct on_npu r = {.npu = npu, .calls = calls, .n = n, .n_out = n_out};
+    int rc = 0;
 
-    while (first < n) {
-        uint64_t cells = (uint64_t)calls[first].m * n_out;
-        size_t end = first + 1;
-        int rc;
+    while (rc >= 0 && r.first < r.n) {
+        struct ork_fence *next = NULL;
 
-        while (end < n && cells + (uint64_t)calls[end].m * n_out <= CELLS_AT_ONCE)
-            cells += (uint64_t)calls[end++].m * n_out;
-        rc = run_calls(npu, calls + first, end - first, error);
-        if (rc < 0)
-            return rc;
-        first = end;
+        rc = submit_some(&r, &next, error);
+        if (rc >= 0) {
+            rc = wait_for(&r.fence, error);
+            r.fence = next;
+        }
     }
-    return 0;
+    if (rc < 0)
+        wait_for(&r.fence, NULL);
+    else
+        rc = wait_for(&r.fence, error);
+    return rc;
 }
 
 /* ---- by the workers ---------------------------------------------------------------------- */

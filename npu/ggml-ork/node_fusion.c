@@ -11,7 +11,15 @@
 
 #define MOST_PINNED (ROWS_IN_KEPT / 2) /* coded rows that must stay, at once */
 
-/* What reads the MUL's rows. */
+/* Nodes that are one pass. */
+struct chain {
+    const struct ggml_tensor *x;    /* what is normalised */
+    const struct ggml_tensor *last; /* whose rows the products read */
+    struct norm_how how;
+    int n;
+};
+
+/* What reads the last one's rows. */
 struct readers {
     const struct packed_weight *weight; /* of the first product */
     int n_alike;                        /* products for which the same coded rows do */
@@ -27,10 +35,37 @@ static bool is_asked_for(const struct ggml_tensor *t)
     return t->flags & GGML_TENSOR_FLAG_OUTPUT;
 }
 
-static bool is_pair(const struct ggml_tensor *rms, const struct ggml_tensor *mul)
+/* Node i, if it is there, will run and alone reads `before`. */
+static const struct ggml_tensor *next_of(struct ggml_cgraph *graph, int i,
+                                         const struct ggml_tensor *before)
 {
-    return norm_row_is_rms(rms) && norm_row_is_mul(mul) && mul->src[0] == rms && will_run(rms) &&
-           will_run(mul) && !is_asked_for(rms) && !ggml_is_empty(mul);
+    const struct ggml_tensor *node =
+        i < ggml_graph_n_nodes(graph) ? ggml_graph_node(graph, i) : NULL;
+
+    return node && will_run(node) && node->src[0] == before && !is_asked_for(before) &&
+                   graph_uses_of(graph, before) == 1
+               ? node
+               : NULL;
+}
+
+static bool find_chain(struct ggml_cgraph *graph, int i, struct chain *out)
+{
+    const struct ggml_tensor *norm = ggml_graph_node(graph, i), *mul, *add;
+
+    if (!norm_row_is_norm(norm) || !will_run(norm))
+        return false;
+    mul = next_of(graph, i + 1, norm);
+    if (!mul || !norm_row_is_mul(mul) || ggml_is_empty(mul))
+        return false;
+    *out = (struct chain){.x = norm->src[0], .last = mul, .how = norm_row_how(norm), .n = 2};
+    out->how.scale = mul->src[1]->data;
+    add = next_of(graph, i + 2, mul);
+    if (add && norm_row_is_add(add)) {
+        out->last = add;
+        out->how.shift = add->src[1]->data;
+        out->n = 3;
+    }
+    return true;
 }
 
 static bool same_rows(const struct packed_weight *a, const struct packed_weight *b)
@@ -40,7 +75,7 @@ static bool same_rows(const struct packed_weight *a, const struct packed_weight 
 }
 
 static struct readers find_readers(const struct plugin *p, struct ggml_cgraph *graph, int first,
-                                   const struct ggml_tensor *mul)
+                                   const struct ggml_tensor *x)
 {
     const int n = ggml_graph_n_nodes(graph);
     struct readers r = {0};
@@ -49,7 +84,7 @@ static struct readers find_readers(const struct plugin *p, struct ggml_cgraph *g
         const struct ggml_tensor *node = ggml_graph_node(graph, i);
         const struct packed_weight *w;
 
-        if (node->op != GGML_OP_MUL_MAT || node->src[1] != mul || !will_run(node) ||
+        if (node->op != GGML_OP_MUL_MAT || node->src[1] != x || !will_run(node) ||
             !op_support_shape(node))
             continue;
         w = op_support_weight(p, node->src[0]);
@@ -75,35 +110,32 @@ static bool may_write(const struct ggml_tensor *x, const struct ggml_tensor *y)
 int node_fusion_run(struct plugin *p, struct rows_in_cache *rows, struct ggml_cgraph *graph, int i,
                     struct ork_error *error)
 {
-    const bool last = i + 1 >= ggml_graph_n_nodes(graph);
-    const struct ggml_tensor *rms = ggml_graph_node(graph, i);
-    const struct ggml_tensor *mul = last ? NULL : ggml_graph_node(graph, i + 1);
-    struct rows_source source = {0};
-    struct rows_shape shape = {0};
+    struct rows_source source;
+    struct rows_shape shape;
     const struct rows_in *in;
     struct readers readers;
+    struct chain chain;
     int rc;
 
-    if (!p->uses_proven || last || !is_pair(rms, mul) || graph_uses_of(graph, rms) != 1)
+    if (!p->uses_proven || !find_chain(graph, i, &chain))
         return 0;
-    readers = find_readers(p, graph, i + 2, mul);
+    readers = find_readers(p, graph, i + chain.n, chain.last);
     if (!readers.weight)
         return 0;
-    source =
-        (struct rows_source){.x = rms->src[0], .norm = mul->src[1]->data, .eps = norm_row_eps(rms)};
-    if (is_asked_for(mul) || graph_uses_of(graph, mul) != readers.n_alike ||
+    source = (struct rows_source){.x = chain.x, .norm = &chain.how};
+    if (is_asked_for(chain.last) || graph_uses_of(graph, chain.last) != readers.n_alike ||
         rows_in_n_pinned(rows) >= MOST_PINNED)
-        source.plain = mul->data;
+        source.plain = chain.last->data;
     else
         source.n_readers = (uint32_t)readers.n_alike;
-    if (source.plain && !may_write(source.x, mul))
+    if (source.plain && !may_write(chain.x, chain.last))
         return 0;
     shape = (struct rows_shape){.weight = readers.weight,
                                 .part_rows = mul_mat_part_rows(readers.weight)};
-    rc = rows_in_get(rows, p->npu, mul, &source, &shape, &in, error);
+    rc = rows_in_get(rows, p->npu, chain.last, &source, &shape, &in, error);
     if (rc < 0)
         return rc;
     atomic_fetch_add(&p->counters.norms_fused, 1);
     atomic_fetch_add(&p->counters.plain_skipped, source.plain ? 0 : 1);
-    return 2;
+    return chain.n;
 }

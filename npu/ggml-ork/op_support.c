@@ -5,9 +5,9 @@
  * it is the CPU's. That also is how libllama finds the packed type: it asks with the weight in a
  * buffer of the default type first, hears no, and asks again with the extra one. A weight that lies
  * nowhere yet (a probe, a test) is accepted; should it end up in plain memory, it is packed for the
- * product and dropped. RMS_NORM and MUL are taken where the weights of the MUL are ours, for the
- * sake of the products after them (node_fusion.c). Everything else is refused, so ggml's scheduler
- * gives it to the CPU, which reads our plain memory in place. */
+ * product and dropped. RMS_NORM, NORM, MUL and ADD are taken where the weights of the latter are
+ * ours, for the sake of the products after them (node_fusion.c). Everything else is refused, so
+ * ggml's scheduler gives it to the CPU, which reads our plain memory in place. */
 #include "op_support.h"
 
 #include "norm_row.h"
@@ -119,11 +119,26 @@ static bool is_the_hosts(const struct plugin *p, const struct ggml_tensor *w)
            ggml_backend_buft_get_device(ggml_backend_buffer_get_type(w->buffer)) != &p->device;
 }
 
+/* The ADD of a norm's bias, or the question where a bias is to lie. Other sums are the CPU's. */
+static bool adds_to_norm(const struct plugin *p, const struct ggml_tensor *op)
+{
+    const struct ggml_tensor *x = op->src[0];
+    const ggml_backend_buffer_t buffer = op->src[1]->buffer;
+
+    if (x->op == GGML_OP_MUL)
+        return norm_row_is_mul(x) && norm_row_is_norm(x->src[0]);
+    return x->op == GGML_OP_NONE && buffer && ggml_backend_buffer_get_size(buffer) == 0 &&
+           ggml_backend_buffer_get_type(buffer) == &p->plain;
+}
+
 bool op_support_ask(const struct plugin *p, const struct ggml_tensor *op)
 {
     if (op_support_is_nothing(op))
         return true;
     if (op_support_shape(op))
         return weight_is_here(p, op->src[0]) || pays_for_packing(p, op);
-    return norm_row_is_rms(op) || (norm_row_is_mul(op) && !is_the_hosts(p, op->src[1]));
+    if (norm_row_is_add(op) && !adds_to_norm(p, op))
+        return false;
+    return norm_row_is_norm(op) ||
+           ((norm_row_is_mul(op) || norm_row_is_add(op)) && !is_the_hosts(p, op->src[1]));
 }

@@ -134,10 +134,33 @@ static void say_of_cache(const char *sentence)
     plugin_log(GGML_LOG_LEVEL_WARN, "%s", sentence);
 }
 
+struct device_parts {
+    void (*part)(void *user, size_t i);
+    void *user;
+};
+
+static void device_part(void *user, size_t part, uint32_t worker)
+{
+    const struct device_parts *d = user;
+
+    (void)worker;
+    d->part(d->user, part);
+}
+
+/* The driver's own parts (reading outputs back), by the workers. */
+static void run_device_parts(void *context, size_t n, void (*part)(void *user, size_t i),
+                             void *user)
+{
+    struct device_parts d = {part, user};
+
+    workers_run(context, n, device_part, &d);
+}
+
 /* What the options and the device's own figures decide for all graphs. */
-static int set_up(struct plugin *p)
+static int set_up(struct plugin *p, struct ork_device *npu)
 {
     const double measured = p->caps.submit_us;
+    int rc;
 
     p->format = format_of(&p->options);
     p->rules = (struct placement_rules){
@@ -148,7 +171,10 @@ static int set_up(struct plugin *p)
     p->uses_proven = graph_uses_proven();
     if (*p->options.pack && pack_cache_open(p->options.pack, say_of_cache, &p->cache) < 0)
         p->cache = NULL; /* slower, and said */
-    return workers_create(n_workers(&p->options), &p->workers);
+    rc = workers_create(n_workers(&p->options), &p->workers);
+    if (rc >= 0)
+        ork_device_set_runner(npu, run_device_parts, p->workers);
+    return rc;
 }
 
 /* The self test's verdict on the type the options ask for. */
@@ -183,7 +209,7 @@ static void open_npu(struct plugin *p)
         return;
     }
     ork_device_caps(npu, &p->caps);
-    if (!is_right(p) || set_up(p) < 0) {
+    if (!is_right(p) || set_up(p, npu) < 0) {
         ork_device_close(npu);
         return;
     }

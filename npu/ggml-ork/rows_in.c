@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "norm_row.h"
 #include "room.h"
 
 #define ROWS_PER_TURN 8 /* rows a worker takes at a time */
@@ -210,7 +209,7 @@ static void code_row(const struct coding *c, int64_t row, float *room)
     const float *x = norm_row_of(c->source->x, row);
 
     if (c->source->norm) {
-        norm_row(y, x, c->source->norm, c->source->eps, k);
+        norm_row(y, x, c->source->norm, k);
         x = y;
         if (c->source->plain)
             memcpy(c->source->plain + (size_t)row * k, y, k * sizeof(*y));

@@ -1,18 +1,18 @@
 /* Rows of activations as the NPU reads them: coded once, shared by every product of a graph that
  * reads the same tensor and routes it the same way (Q, K and V; gate and up).
  *
- * One pass over a row: normalised where an RMS_NORM and a MUL stand before the products, rotated,
+ * One pass over a row: normalised where a norm stands before the products (node_fusion.h), rotated,
  * coded and laid out, by the workers; the submitting thread only waits. */
 #ifndef GGML_ORK_ROWS_IN_H
 #define GGML_ORK_ROWS_IN_H
 
+#include "norm_row.h"
 #include "packed_weight.h"
 
-/* Where rows come from. With norm: row = x / rms(x) * norm. */
+/* Where rows come from. */
 struct rows_source {
     const struct ggml_tensor *x;
-    const float *norm; /* K floats, or NULL */
-    float eps;
+    const struct norm_how *norm; /* done to each row first, or NULL */
     float *plain;       /* the normalised rows are written here as well; NULL = nobody reads them */
     uint32_t n_readers; /* the coded rows stay until so many products had them; 0 = no promise */
 };

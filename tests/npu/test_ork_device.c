@@ -143,6 +143,62 @@ static void test_batch_is_one_job_per_core(void **state)
     ork_device_close(d);
 }
 
+/* Within 5 %. */
+static bool alike(double a, double b)
+{
+    return a < b * 1.05 && b < a * 1.05;
+}
+
+static double predicted(struct ork_device *d, const struct ork_matmul *batch, size_t n)
+{
+    struct ork_stats before, after;
+
+    ork_device_stats(d, &before);
+    assert_int_equal(ork_matmul_run(d, batch, n, NULL), 0);
+    ork_device_stats(d, &after);
+    assert_true(
+        alike(after.device_us - before.device_us, after.predicted_us - before.predicted_us));
+    return after.predicted_us - before.predicted_us;
+}
+
+/* A batch of several types takes what all of them take, in whatever order they come. */
+static void test_mixed_types_are_predicted(void **state)
+{
+    const struct ork_open_options o = {.size = sizeof(o),
+                                       .transport = "sim",
+                                       .sim_options = "kernel=vendor,cores=1",
+                                       .skip_selftest = true};
+    static const enum ork_type types[] = {ORK_I8_I32, ORK_F16_F32, ORK_I4_I16};
+    struct ork_matmul batch[3], reversed[3];
+    struct ork_weight *weights[3];
+    double together, alone = 0;
+    struct ork_device *d;
+    struct product p[3];
+
+    (void)state;
+    assert_int_equal(ork_device_open(&o, &d, NULL), 0);
+    for (int i = 0; i < 3; i++) {
+        product_make(&p[i], types[i], 64, 256, 256, 7, 21);
+        weights[i] = product_weight(&p[i], d, NULL);
+        batch[i] = reversed[2 - i] = product_call(&p[i], weights[i]);
+    }
+    together = predicted(d, batch, 3);
+    assert_true(alike(together, predicted(d, reversed, 3)));
+    for (int i = 0; i < 3; i++) {
+        const double one = predicted(d, &batch[i], 1);
+
+        assert_true(together > one);
+        alone += one;
+        product_check(&p[i]);
+    }
+    assert_true(together < alone * 1.05);
+    for (int i = 0; i < 3; i++) {
+        ork_weight_destroy(weights[i]);
+        product_free(&p[i]);
+    }
+    ork_device_close(d);
+}
+
 static void test_shared_input_and_scales(void **state)
 {
     enum { M = 6, N = 100, K = 160 };
@@ -447,6 +503,7 @@ int main(void)
         cmocka_unit_test(test_selftest_verdicts),
         cmocka_unit_test(test_int4_modes_agree),
         cmocka_unit_test(test_batch_is_one_job_per_core),
+        cmocka_unit_test(test_mixed_types_are_predicted),
         cmocka_unit_test(test_shared_input_and_scales),
         cmocka_unit_test(test_scales_per_slice),
         cmocka_unit_test(test_saturation_shows),

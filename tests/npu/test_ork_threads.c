@@ -168,6 +168,68 @@ static void test_pack_by_threads(void **state)
     }
 }
 
+/* Backwards, and half of it by another thread. */
+struct backwards {
+    void (*part)(void *user, size_t i);
+    void *user;
+    size_t n;
+    size_t calls;
+};
+
+static void *even_parts(void *arg)
+{
+    const struct backwards *b = arg;
+
+    for (size_t i = 0; i < b->n; i += 2)
+        b->part(b->user, i);
+    return NULL;
+}
+
+static void run_backwards(void *context, size_t n, void (*part)(void *user, size_t i), void *user)
+{
+    struct backwards *b = context;
+    pthread_t thread;
+
+    b->part = part;
+    b->user = user;
+    b->n = n;
+    b->calls++;
+    if (pthread_create(&thread, NULL, even_parts, b) != 0)
+        return;
+    for (size_t i = n; i-- > 0;)
+        if (i % 2)
+            part(user, i);
+    pthread_join(thread, NULL);
+}
+
+/* Many tiles in K and M, several products: whoever reads them back reads the same. */
+static void test_read_by_a_runner(void **state)
+{
+    static const enum ork_type types[] = {ORK_I8_I32, ORK_I4_I16, ORK_F16_F32};
+    struct backwards b = {.calls = 0};
+    struct ork_device *d = open_sim("kernel=vendor");
+    struct ork_weight *weights[3];
+    struct ork_matmul batch[3];
+    struct product p[3];
+
+    (void)state;
+    ork_device_set_runner(d, run_backwards, &b);
+    for (int i = 0; i < 3; i++) {
+        product_make(&p[i], types[i], 200, 130, 700, 7, 31);
+        weights[i] = product_weight(&p[i], d, NULL);
+        batch[i] = product_call(&p[i], weights[i]);
+    }
+    assert_int_equal(ork_matmul_run(d, batch, 3, NULL), 0);
+    assert_int_equal(b.calls, 1);
+    assert_true(b.n >= 3);
+    for (int i = 0; i < 3; i++) {
+        product_check(&p[i]);
+        product_free(&p[i]);
+        ork_weight_destroy(weights[i]);
+    }
+    ork_device_close(d);
+}
+
 static void test_many_in_flight(void **state)
 {
     enum { JOBS = 400 };
@@ -228,11 +290,9 @@ static void test_too_many_in_flight(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_selftest_meanwhile),
-        cmocka_unit_test(test_pack_by_threads),
-        cmocka_unit_test(test_many_in_flight),
-        cmocka_unit_test(test_too_many_in_flight),
+        cmocka_unit_test(test_threads),         cmocka_unit_test(test_selftest_meanwhile),
+        cmocka_unit_test(test_pack_by_threads), cmocka_unit_test(test_read_by_a_runner),
+        cmocka_unit_test(test_many_in_flight),  cmocka_unit_test(test_too_many_in_flight),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

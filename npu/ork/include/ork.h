@@ -90,7 +90,8 @@ struct ork_caps {
     int8_t selftest_i4;    /* int4 dense, exact */
     int8_t selftest_f16;   /* within the bound */
     int8_t selftest_chain; /* int8 programs chained in one kick stay exact */
-    double submit_us;      /* least wall time of a smallest job; 0 = not measured */
+    double submit_us;      /* least time of a smallest job, of a simulator by its model; 0 = not
+                            * measured */
 };
 
 /* Counted since open. */
@@ -124,6 +125,12 @@ ORK_API void ork_device_stats(const struct ork_device *device, struct ork_stats 
 ORK_API int ork_device_selftest(struct ork_device *device, struct ork_error *error);
 /* 0, or -EIO once a failed job left the device unusable (every later call returns that). */
 ORK_API int ork_device_health(const struct ork_device *device);
+
+/* Calls part(user, i) once for each i below n, on any threads, and returns when all are done. */
+typedef void ork_runner(void *context, size_t n, void (*part)(void *user, size_t i), void *user);
+/* Outputs are read back by this one, unless there are few; NULL (at open): by the thread that
+ * waits. Before any batch is submitted. */
+ORK_API void ork_device_set_runner(struct ork_device *device, ork_runner *runner, void *context);
 
 /* ---- weights ----------------------------------------------------------------------------- */
 

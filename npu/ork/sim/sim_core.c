@@ -157,6 +157,7 @@ static void count_task(struct sim_counts *counts, const struct sim_task *task)
     uint64_t banks_bytes = (uint64_t)task->weight_banks * BANK_BYTES;
     counts->programs++;
     counts->macs += (uint64_t)task->rows * task->k * task->n;
+    counts->macs_of_bits[task->type->in_bits] += (uint64_t)task->rows * task->k * task->n;
     counts->feature_bytes += task->data_reuse ? 0 : kernel_bytes * task->rows;
     counts->weight_bytes += weight_bytes;
     counts->output_bytes += (uint64_t)task->rows * task->n * task->type->out_bytes;

@@ -21,6 +21,7 @@ enum sim_quirk {
 struct sim_counts {
     uint32_t programs;
     uint64_t macs;
+    uint64_t macs_of_bits[17]; /* by the width of an element */
     uint64_t feature_bytes, weight_bytes, output_bytes;
     uint64_t cbuf_fills;          /* weight-bank refills */
     uint64_t saturated_cells;     /* int16 and int8 results at a bound */

@@ -29,6 +29,14 @@ static enum ork_type type_of(const struct sim_type *type)
     return type->out_bytes == 2 ? ORK_F16_F16 : ORK_F16_F32;
 }
 
+/* All of it as multiply-adds of the type that came last. */
+static uint64_t macs_as(const struct sim_counts *counts, enum ork_type type)
+{
+    return ork_timemodel_macs_as(type, ORK_I4_I16, counts->macs_of_bits[4]) +
+           ork_timemodel_macs_as(type, ORK_I8_I32, counts->macs_of_bits[8]) +
+           ork_timemodel_macs_as(type, ORK_F16_F32, counts->macs_of_bits[16]);
+}
+
 /* What one core did; finish_job scales it to all that ran beside it. */
 static struct ork_work work_of(const struct sim_counts *counts, const struct sim_type *type,
                                bool chained)
@@ -36,7 +44,7 @@ static struct ork_work work_of(const struct sim_counts *counts, const struct sim
     return (struct ork_work){.type = type_of(type),
                              .n_programs_core = counts->programs,
                              .chained = chained,
-                             .macs_core = counts->macs,
+                             .macs_core = macs_as(counts, type_of(type)),
                              .feature_bytes = counts->feature_bytes,
                              .weight_bytes = counts->weight_bytes,
                              .output_bytes = counts->output_bytes,

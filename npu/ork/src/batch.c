@@ -85,7 +85,8 @@ static void add_work(struct ork_fence *f, const struct ork_batch_item *item)
 {
     const struct ork_work *w = &item->plan.work;
 
-    f->work.type = w->type;
+    if (!f->work.n_programs)
+        f->work.type = w->type;
     f->work.n_programs += w->n_programs;
     f->work.macs += w->macs;
     f->work.feature_bytes += w->feature_bytes;
@@ -97,8 +98,8 @@ static void add_work(struct ork_fence *f, const struct ork_batch_item *item)
     for (uint32_t t = 0; t < item->plan.n_tiles; t++) {
         const struct ork_tile *tile = &item->plan.tiles[t];
 
-        f->macs_core[item->core_base + tile->core] +=
-            (uint64_t)tile->lines * tile->cols * tile->depth;
+        f->macs_core[item->core_base + tile->core] += ork_timemodel_macs_as(
+            f->work.type, w->type, (uint64_t)tile->lines * tile->cols * tile->depth);
     }
 }
 

@@ -1,6 +1,7 @@
 /* A built batch on its way: submit the jobs, wait for all of them, account, read the outputs
  * back. */
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -142,8 +143,35 @@ static const float *row_scales(const struct ork_matmul *call)
     return ork_input_part_scales(call->input, call->part);
 }
 
-static uint64_t read_item(const struct ork_fence *f, const struct ork_batch_item *item)
+/* Read-backs: of all slices of one tile, which others do not touch. */
+struct reading {
+    const struct ork_fence *fence;
+    atomic_uint_least64_t at_bound;
+};
+
+/* The item that read-back i belongs to. */
+static const struct ork_batch_item *item_of_read(const struct ork_fence *f, size_t i)
 {
+    size_t low = 0, high = f->n_items;
+
+    while (high - low > 1) {
+        const size_t middle = low + (high - low) / 2;
+
+        if (f->items[middle].first_read <= i)
+            low = middle;
+        else
+            high = middle;
+    }
+    return &f->items[low];
+}
+
+static void read_one(void *user, size_t i)
+{
+    struct reading *r = user;
+    const struct ork_fence *f = r->fence;
+    const struct ork_batch_item *item = item_of_read(f, i);
+    const uint32_t t = (uint32_t)(i - item->first_read) * item->plan.slicing.n_slices;
+    const uint32_t core = item->core_base + item->plan.tiles[t].core;
     const struct ork_matmul *call = &item->call;
     const struct ork_readback to = {
         .c = call->c,
@@ -153,16 +181,33 @@ static uint64_t read_item(const struct ork_fence *f, const struct ork_batch_item
         .a_scale = row_scales(call),
         .per_slice = call->scales_per_slice,
     };
-    uint64_t at_bound = 0;
+    const uint64_t at_bound =
+        ork_unpack_tiles(f->device->kernels, &item->plan, t,
+                         (const uint8_t *)f->outputs[core].map + item->c_base[core], &to);
 
-    for (uint32_t t = 0; t < item->plan.n_tiles; t += item->plan.slicing.n_slices) {
-        const uint32_t core = item->core_base + item->plan.tiles[t].core;
+    if (at_bound)
+        atomic_fetch_add_explicit(&r->at_bound, at_bound, memory_order_relaxed);
+}
 
-        at_bound +=
-            ork_unpack_tiles(f->device->kernels, &item->plan, t,
-                             (const uint8_t *)f->outputs[core].map + item->c_base[core], &to);
+/* Below this, waking others takes longer than reading. */
+#define RUNNER_BYTES (64u << 10)
+
+static uint64_t read_all(struct ork_fence *f)
+{
+    const struct ork_device *d = f->device;
+    struct reading reading = {.fence = f};
+    size_t n = 0;
+
+    for (size_t i = 0; i < f->n_items; i++) {
+        f->items[i].first_read = (uint32_t)n;
+        n += f->items[i].plan.n_tiles / f->items[i].plan.slicing.n_slices;
     }
-    return at_bound;
+    if (d->runner && n > 1 && f->work.output_bytes >= RUNNER_BYTES)
+        d->runner(d->runner_context, n, read_one, &reading);
+    else
+        for (size_t i = 0; i < n; i++)
+            read_one(&reading, i);
+    return atomic_load_explicit(&reading.at_bound, memory_order_relaxed);
 }
 
 static void account(struct ork_fence *f, double wall_us, uint64_t at_bound)
@@ -198,7 +243,7 @@ static void account(struct ork_fence *f, double wall_us, uint64_t at_bound)
 
 int ork_fence_wait(struct ork_fence *fence, int64_t timeout_us, struct ork_error *error)
 {
-    uint64_t at_bound = 0;
+    uint64_t at_bound;
     double wall_us;
     int rc = ork_batch_wait(fence, timeout_us);
 
@@ -213,8 +258,7 @@ int ork_fence_wait(struct ork_fence *fence, int64_t timeout_us, struct ork_error
     rc = fence->device->options.verify ? ork_verify_wait(fence, error) : sync_outputs(fence, error);
     if (rc < 0)
         goto out;
-    for (size_t i = 0; i < fence->n_items; i++)
-        at_bound += read_item(fence, &fence->items[i]);
+    at_bound = read_all(fence);
     account(fence, wall_us, at_bound);
 out:
     ork_batch_destroy(fence);

@@ -169,6 +169,12 @@ int ork_device_health(const struct ork_device *device)
     return dead ? -EIO : 0;
 }
 
+void ork_device_set_runner(struct ork_device *device, ork_runner *runner, void *context)
+{
+    device->runner = runner;
+    device->runner_context = context;
+}
+
 char *ork_device_last_failure(const struct ork_device *device)
 {
     char *copy;

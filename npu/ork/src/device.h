@@ -22,6 +22,8 @@ struct ork_device {
     struct ork_stats stats;
     bool dead;
     char *failure; /* dump of the program that failed last */
+    ork_runner *runner;
+    void *runner_context;
 };
 
 struct ork_weight {
@@ -63,6 +65,7 @@ enum ork_batch_flags {
 struct ork_batch_item {
     struct ork_matmul call; /* the caller's pointers, borrowed */
     struct ork_plan plan;
+    uint32_t first_read;            /* number of its first read-back among the batch's */
     uint32_t core_base;             /* tile.core + core_base is the real core */
     uint64_t a_iova;                /* of the input's byte 0 */
     uint64_t a_offset;              /* in the batch's own input buffer, when it packs */
@@ -106,7 +109,7 @@ struct ork_fence {
     struct ork_batch_job *jobs;
     uint32_t n_jobs;
     struct ork_work work;
-    uint64_t macs_core[ORK_MAX_CORES];
+    uint64_t macs_core[ORK_MAX_CORES]; /* as work.type's */
     double start_us;
 };
 

@@ -71,6 +71,13 @@ static double submit_us(const struct kernel_costs *kernel, const struct ork_work
     return us;
 }
 
+uint64_t ork_timemodel_macs_as(enum ork_type as, enum ork_type type, uint64_t macs)
+{
+    if (as == type)
+        return macs;
+    return (uint64_t)((double)macs * macs_per_clock[as] / macs_per_clock[type]);
+}
+
 void ork_timemodel_predict(enum ork_kernel kernel, const struct ork_work *work,
                            struct ork_time *out)
 {

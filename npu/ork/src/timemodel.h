@@ -42,5 +42,8 @@ struct ork_time {
 /* Never fails: work with n_programs == 0 costs only its host share. */
 void ork_timemodel_predict(enum ork_kernel kernel, const struct ork_work *work,
                            struct ork_time *out);
+/* Multiply-adds of one type as those of another that take as long: how macs_core counts work of
+ * several types. */
+uint64_t ork_timemodel_macs_as(enum ork_type as, enum ork_type type, uint64_t macs);
 
 #endif
