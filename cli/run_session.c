@@ -109,6 +109,11 @@ int run_session(struct run *run, struct bmoe_error *err)
         if (live_ready(&l))
             rc = loop(&l, err);
         session_reader_stop(&l.in);
+        if (rc == 0 && l.in.errnum != 0) {
+            rc = cli_error_set(err, BMOE_E_IO, "reading standard input failed: %s",
+                               strerror(l.in.errnum));
+            live_error(&l, 0, "io", BMOE_SCOPE_SESSION, err->text);
+        }
     }
     run->ended_by = cli_signals_take(run->signals);
     dialogue_fini(&l.said);

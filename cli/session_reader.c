@@ -192,8 +192,10 @@ static bool fill(struct session_reader *r)
     if (!grow(r) && r->room == 0)
         return false;
     n = read(STDIN_FILENO, r->line + r->bytes, r->room - r->bytes);
-    if (n < 0)
-        return errno == EINTR || errno == EAGAIN;
+    if (n < 0) {
+        r->errnum = errno == EINTR || errno == EAGAIN ? 0 : errno;
+        return r->errnum == 0;
+    }
     if (n > 0) {
         r->bytes += (size_t)n;
         return take_lines(r);

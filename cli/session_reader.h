@@ -38,6 +38,7 @@ struct session_reader {
     size_t bytes, room;
     size_t searched; /* bytes that hold no line end */
     bool skipping;   /* the line is too long; its rest is passed over */
+    int errnum; /* why reading ended early, 0: it did not; to be read when the thread is gone */
 };
 
 int session_reader_start(struct session_reader *r, const struct cli_options *options,

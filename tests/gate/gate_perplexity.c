@@ -1,7 +1,7 @@
 /*
  * Perplexity: gate_perplexity MODEL. The same number to the last bit streamed and resident, in
  * every mode, with windows and without; and the number that stock libllama gives by the definition
- * of the distribution's llama-perplexity (which is in none of its packages), computed here.
+ * of the distribution's llama-perplexity, computed here.
  */
 #include "gate_live.h"
 #include "gate_text.h"
