@@ -4,7 +4,7 @@ PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
 BUILD = build/$(PRESET)
 
-.PHONY: all configure demo test check-long install lint format bench clean
+.PHONY: all configure demo test check-long install lint format man bench clean
 
 all: configure
 	cmake --build $(BUILD) -j $(JOBS)
@@ -29,6 +29,9 @@ lint:
 
 format:
 	git ls-files '*.c' '*.h' | xargs clang-format -i
+
+man: all
+	cmake --build $(BUILD) --target man
 
 bench: all
 	cmake --build $(BUILD) --target bench
