@@ -252,6 +252,7 @@ backend_ops() {
     find_tool test-backend-ops
     export GGML_BACKEND_PATH="$plugin" ORK_TRANSPORT=sim ORK_MIN_ROWS=1 # none by the host
     ops_are_right RMS_NORM . 16
+    ops_are_right NORM . 15
     ops_are_right MUL . 5
     ops_are_right MUL_MAT ',n=[0-9]{1,6},' 824
     ops_are_right MUL_MAT_ID 'b=[01],m=([0-9]{1,3}|[1-3][0-9]{3}),' 571
