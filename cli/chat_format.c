@@ -3,10 +3,11 @@
  *
  * Sources of the rows: chatml, gemma and gpt-oss as libllama renders them (a test compares) and as
  * their public templates do, with the thinking spans of Qwen3; nemotron as Nemotron 3's public
- * template. [inferred]: gemma4, from the published description of its marks (<|turn>, <turn|>,
- * <|think|>, <|channel>); gpt-oss without thinking, which opens the final channel at once as no
- * switch of the template does, and its system text, which leaves out the date so that the same
- * prompt has the same bits tomorrow; nemotron's earlier answers, which keep an empty span.
+ * template; gemma4's marks, system text and thinking span as Google's page on its prompt format has
+ * them and node-llama-cpp 3.22 renders them. [inferred]: gemma4 and gpt-oss without thinking, which
+ * get an empty span and the final channel at once; gpt-oss's system text, which leaves out the date
+ * so that the same prompt has the same bits tomorrow; nemotron's earlier answers, which keep an
+ * empty span.
  */
 #include "chat_format.h"
 
