@@ -99,13 +99,12 @@ const struct option_row option_table[OPTION_COUNT] = {
 
     [OPT_THREADS] =
         {"--threads", "-t", "N", NULL, NULL,
-         "threads of decode, by default the CPUs this process may use, less one for the "
-         "readers when experts are streamed",
+         "threads of decode, by default the CPUs this process may use; while experts are "
+         "streamed, one less may be faster, with other bits (another run key)",
          .kind = OPTION_U32, .min = 1, .max = 512, .group = GROUP_RUN, AT(threads)},
     [OPT_THREADS_BATCH] = {"--threads-batch", "-tb", "N", NULL, "0",
-                           "threads of prefill, 0 as --threads, or all CPUs by default",
-                           .kind = OPTION_U32, .min = 0, .max = 512, .group = GROUP_RUN,
-                           AT(threads_batch)},
+                           "threads of prefill, 0 as --threads", .kind = OPTION_U32, .min = 0,
+                           .max = 512, .group = GROUP_RUN, AT(threads_batch)},
     [OPT_CTX_SIZE] = {"--ctx-size", "-c", "N", "tokens", "2048", "size of the context",
                       .kind = OPTION_U32, .min = 1, .max = 1 << 28, .group = GROUP_RUN,
                       AT(ctx_size)},

@@ -95,12 +95,12 @@ enum bmoe_prefill_dense {
 
 struct bmoe_options {
     size_t size;
-    const char *model;        /* path of a GGUF file, or of any shard of a split set */
-    const char *backends_dir; /* where ggml's CPU backends lie; NULL: beside libggml */
-    uint32_t n_ctx;           /* context in tokens; 0: 2048 */
-    uint32_t n_ubatch;        /* prompt tokens per graph; 0: 512 or the context if smaller */
-    uint32_t n_threads;       /* decode; 0: the CPUs this process may use, but one if it streams */
-    uint32_t n_threads_batch; /* prefill; 0: as n_threads, and the CPUs if that is 0 too */
+    const char *model;             /* path of a GGUF file, or of any shard of a split set */
+    const char *backends_dir;      /* where ggml's CPU backends lie; NULL: beside libggml */
+    uint32_t n_ctx;                /* context in tokens; 0: 2048 */
+    uint32_t n_ubatch;             /* prompt tokens per graph; 0: 512 or the context if smaller */
+    uint32_t n_threads;            /* decode; 0: the CPUs this process may use */
+    uint32_t n_threads_batch;      /* prefill; 0: as n_threads */
     enum bmoe_tristate flash_attn; /* auto: as libllama decides */
     const char *cache_type_k;      /* "f16", "q8_0", ...; NULL: f16 */
     const char *cache_type_v;

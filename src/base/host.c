@@ -261,27 +261,15 @@ static unsigned quota_cpus(const char *root)
     return least;
 }
 
-static unsigned count(const struct cpu_set *cpus, unsigned quota)
-{
-    unsigned n = 0;
-    for (unsigned i = 0; i < CPUS_MAX; i++)
-        n += cpus->has[i];
-    if (n > quota)
-        n = quota;
-    return n ? n : 1;
-}
-
 unsigned host_cpu_count(const char *root)
 {
     struct cpu_set cpus;
+    unsigned n = 0, quota = quota_cpus(root);
     allowed_cpus(root, &cpus);
     keep_big(root, &cpus);
-    return count(&cpus, quota_cpus(root));
-}
-
-unsigned host_cpu_spare(const char *root)
-{
-    struct cpu_set cpus;
-    allowed_cpus(root, &cpus);
-    return count(&cpus, quota_cpus(root)) - host_cpu_count(root);
+    for (unsigned i = 0; i < CPUS_MAX; i++)
+        n += cpus.has[i];
+    if (n > quota)
+        n = quota;
+    return n ? n : 1;
 }

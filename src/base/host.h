@@ -21,8 +21,6 @@ int host_memory_read(const char *root, struct host_memory *out);
 /* CPUs for compute threads: affinity mask, cgroup CPU quota rounded up, and on a machine of big and
  * little cores only the big ones; at least 1. */
 unsigned host_cpu_count(const char *root);
-/* CPUs this process may use beside those: the little cores, as far as the quota goes. */
-unsigned host_cpu_spare(const char *root);
 
 /* Peak resident bytes of this process (VmHWM) and the current ones (VmRSS); -1 when unknown. */
 int64_t host_peak_rss_bytes(void);

@@ -150,28 +150,13 @@ static void decide_place(struct bmoe_session *s)
         pager_place_frames(s->pager);
 }
 
-/* Decode while experts are streamed leaves the readers a CPU. Their work (a repack of each expert,
- * and the calls that read it) is half of the computing, and where it takes a CPU from one compute
- * thread all the others wait for that one. On 2 CPUs at an eighth to half of the experts one thread
- * decodes 12 to 40 % faster than two; at a sixteenth, where the disk is the limit, it makes no
- * difference. */
-static void decide_threads(struct bmoe_session *s)
-{
-    if (!s->streamed || !s->threads_free || s->o.n_threads < 2 || host_cpu_spare("") > 0)
-        return;
-    s->o.n_threads--;
-    llama_set_n_threads(s->ctx, (int32_t)s->o.n_threads, (int32_t)s->o.n_threads_batch);
-}
-
 int plan_decide(struct bmoe_session *s, struct bmoe_error *err)
 {
     int rc = measure(s, err);
     if (rc == BMOE_OK)
         rc = decide_streamed(s, err);
-    if (rc == BMOE_OK) {
+    if (rc == BMOE_OK)
         decide_place(s);
-        decide_threads(s);
-    }
     return rc;
 }
 

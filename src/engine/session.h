@@ -98,7 +98,6 @@ struct bmoe_session {
     uint32_t n_ctx, n_vocab, n_expert;
     uint32_t n_batch; /* tokens of the widest graph */
     bool streamed, repacked, load_read_file;
-    bool threads_free; /* of decode: nobody asked for a number */
     char cpu_variant[64];
     char mode[1024];
     char model_desc[128];

@@ -108,7 +108,6 @@ int options_resolve(struct bmoe_session *s, const struct bmoe_options *o, struct
     struct bmoe_options *r = &s->o;
     bmoe_options_init(r);
     memcpy(r, o, o->size < sizeof *r ? o->size : sizeof *r);
-    s->threads_free = r->n_threads == 0;
     r->size = sizeof *r;
     int rc = check(r, err);
     if (rc < 0)

@@ -19,9 +19,10 @@ struct bench_options {
     const char *model;
     uint64_t cache_bytes;
     uint64_t limit_bytes; /* memory of the comparison with stock; 0: a third of the file, none: 1 */
-    unsigned reps, threads, readers, n_decode;
-    int repack; /* enum bmoe_tristate: ON, OFF, or AUTO for both */
-    int place;  /* enum bmoe_place; AUTO: all of them */
+    unsigned reps, readers, n_decode;
+    unsigned threads; /* 0: as a session chooses; stock: the CPUs */
+    int repack;       /* enum bmoe_tristate: ON, OFF, or AUTO for both */
+    int place;        /* enum bmoe_place; AUTO: all of them */
     bool no_limit;
 };
 

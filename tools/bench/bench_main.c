@@ -1,7 +1,6 @@
 /* Options, and the interleaving of the cases. */
 #include "bench.h"
 
-#include "base/host.h"
 #include "device_command.h"
 #include "omp_spin.h"
 #include "replay.h"
@@ -185,8 +184,6 @@ int main(int argc, char **argv)
         fprintf(stderr, "bmoe-bench: %s: %s\n", o.model, strerror(errno));
         return 1;
     }
-    if (!o.threads)
-        o.threads = host_cpu_count("");
     if (!o.limit_bytes)
         o.limit_bytes = (uint64_t)st.st_size / 3;
     /* First, while this process is small: its children are forks of it. */

@@ -2,6 +2,7 @@
 #include "bench.h"
 
 #include "base/clock.h"
+#include "base/host.h"
 
 #include <llama.h>
 #include <stdlib.h>
@@ -38,7 +39,7 @@ int bench_stock_open(struct bench_stock *s, const struct bench_options *o, bool 
     cp.n_ctx = 1024;
     cp.n_batch = cp.n_ubatch = 512;
     cp.n_outputs_max = 1;
-    cp.n_threads = cp.n_threads_batch = (int32_t)o->threads;
+    cp.n_threads = cp.n_threads_batch = (int32_t)(o->threads ? o->threads : host_cpu_count(""));
     s->ctx = s->model ? llama_init_from_model(s->model, cp) : NULL;
     if (!s->ctx)
         return -1;

@@ -3,8 +3,6 @@
  */
 #include "sweep.h"
 
-#include "base/host.h"
-
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -141,11 +139,9 @@ int sweep_main(int argc, char **argv)
         fputs(usage, stderr);
     if (rc)
         return rc < 0 ? 0 : rc;
-    if (!o.threads)
-        o.threads = host_cpu_count("");
     const char *name = strrchr(o.model, '/');
-    snprintf(command, sizeof command, "bmoe-bench sweep -m %s --reps %u -t %u --io-threads %u",
-             name ? name + 1 : o.model, o.reps, o.threads, o.readers);
+    snprintf(command, sizeof command, "bmoe-bench sweep -m %s --reps %u --io-threads %u",
+             name ? name + 1 : o.model, o.reps, o.readers);
     rc = measure(&o, &r, &err);
     if (rc < 0) {
         fprintf(stderr, "bmoe-bench: %s\n", err.text);
