@@ -227,8 +227,8 @@ int prompt_run(struct bmoe_session *s, const llama_token *tokens, uint32_t n, bo
                uint32_t stable, const struct bmoe_generate *g, struct bmoe_result *out,
                struct bmoe_error *err);
 
-/* lens.c: scores of a decision's choices after each layer, for who asked. begin, the prompt's graphs,
- * tell when the logits are there, end. */
+/* lens.c: scores of a decision's choices after each layer, for who asked. begin, the prompt's
+ * graphs, tell when the logits are there, end. */
 int lens_open(struct bmoe_session *s, struct bmoe_error *err);
 void lens_close(struct bmoe_session *s);
 void lens_begin(struct bmoe_session *s, uint32_t n_choices);
