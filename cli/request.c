@@ -92,7 +92,7 @@ static const struct field decide_fields[] = {
     END};
 
 static const struct field cancel_fields[] = {{"id", FIELD_INT, AT(id), -9.0e15, 9.0e15,
-                                              .fallback = "the running request",
+                                              .fallback = "the running request, or the next",
                                               .meaning = "the request to end, running or waiting"},
                                              END};
 static const struct field bare_fields[] = {ID, END};

@@ -76,7 +76,8 @@ void session_reader_done(struct session_reader *r)
     request_free(request);
 }
 
-/* Ends the request of that id, or the running one. One that is not there has ended already. */
+/* Ends the request of that id; without one the running request, or the first that waits where none
+ * runs yet. One that is not there has ended already. */
 static void cancel(struct session_reader *r, const struct request *by)
 {
     pthread_mutex_lock(&r->mutex);
@@ -84,6 +85,8 @@ static void cancel(struct session_reader *r, const struct request *by)
         atomic_store(&r->running->cancelled, true);
         bmoe_session_cancel(r->session);
     }
+    if (r->running == NULL && !by->has_id && r->first != NULL)
+        atomic_store(&r->first->cancelled, true);
     for (struct request *waiting = r->first; by->has_id && waiting != NULL; waiting = waiting->next)
         if (waiting->id == by->id)
             atomic_store(&waiting->cancelled, true);
