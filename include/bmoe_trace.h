@@ -36,9 +36,9 @@ struct bmoe_read {
     enum bmoe_read_cause cause;
 };
 
-/* A node of a graph, computed alone; or, after the last node of a split (op "SPLIT"), the split: the
- * nodes that one device computes in a row. Its time is its nodes', with the copies that bring its
- * inputs, which count for the first. */
+/* A node of a graph, computed alone; or, after the last node of a split (op "SPLIT"), the split:
+ * the nodes that one device computes in a row. Its time is its nodes', with the copies that bring
+ * its inputs, which count for the first. */
 struct bmoe_node {
     size_t size;
     uint32_t request, position;
