@@ -32,7 +32,7 @@ static int open_all(struct bench_case *cases, struct bench_options *o, struct sw
     bmoe_session_describe(cases[0].session, &info);
     for (int b = 0; b < SWEEP_BUDGETS; b++) {
         r->budget[b].part = parts[b];
-        r->budget[b].mib = (double)(info.expert_bytes / parts[b]) / (1 << 20);
+        r->budget[b].mib = (double)info.expert_bytes / parts[b] / (1 << 20);
         o->cache_bytes = info.expert_bytes / parts[b];
         cases[b + 1].streamed = true;
         rc = bench_case_open(&cases[b + 1], o, err);
