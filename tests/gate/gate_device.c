@@ -196,17 +196,33 @@ static void expect_wrong(struct arena_hooks arena)
     struct bmoe_session *s = gate_live_open(&c, true, &hooks);
     bool same = gate_live_run(s, &live) == BMOE_OK &&
                 gate_rows_equal(&right.live[0].rows, &live.rows, said, sizeof said);
+    /* What is not finite is seen, and answered by the CPU from then on: as good as different. */
+    int64_t there = stats_of(s).dev_tokens;
     double ppl = same ? perplexity(s, 0) : 0;
+    same = same && stats_of(s).dev_tokens > there;
     bmoe_session_close(s);
     gate_live_fini(&live);
     assert_false(same && memcmp(&ppl, &right.ppl, sizeof ppl) == 0);
 }
 
+static bool has_experts(void)
+{
+    struct gate_case c;
+    struct bmoe_info info = {.size = sizeof info};
+    make_case(&c, GATE_BUDGET_ALL);
+    struct bmoe_session *s = gate_live_open(&c, false, NULL);
+    bmoe_session_describe(s, &info);
+    bmoe_session_close(s);
+    return info.n_expert > 0;
+}
+
 static void the_waits_are_what_makes_it_right(void **state)
 {
     (void)state;
-    expect_wrong((struct arena_hooks){.skip_demand = true});
-    expect_wrong((struct arena_hooks){.skip_expert_wait = true, .delay_us = SLOW_US});
+    if (has_experts()) {
+        expect_wrong((struct arena_hooks){.skip_demand = true});
+        expect_wrong((struct arena_hooks){.skip_expert_wait = true, .delay_us = SLOW_US});
+    }
     expect_wrong((struct arena_hooks){.skip_dense_wait = true, .delay_us = SLOW_US});
 }
 
