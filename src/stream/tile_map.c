@@ -179,9 +179,9 @@ bool tile_map_learn(struct tile_map *m, tile_repack_fn *repack, void *ctx, uint3
     if (blocks == 0 || block_bytes == 0 || block_bytes > MAX_BLOCK_BYTES)
         return false;
     uint32_t bytes = PROBE_ROWS * PROBE_BLOCKS * block_bytes;
-    uint8_t *in = malloc(3 * (size_t)bytes), *out = in + bytes, *flips = out + bytes;
+    uint8_t *in = malloc(3 * (size_t)bytes), *flips = in ? in + 2 * bytes : NULL;
     uint32_t *source = malloc((size_t)bytes * 8 * sizeof *source);
-    bool ok = in && source && ask(repack, ctx, bytes, in, out, source, flips);
+    bool ok = in && source && ask(repack, ctx, bytes, in, in + bytes, source, flips);
     for (m->group_rows = 4; ok && m->group_rows <= MAX_GROUP; m->group_rows *= 2)
         if (tiles_alike(source, flips, m->group_rows, block_bytes * 8))
             break;

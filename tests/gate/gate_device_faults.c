@@ -3,11 +3,10 @@
  * CPU's bits (the fake device has the CPU's kernels) or, where a weight is carried in another type,
  * a finite one; exactly one line says what fell back; decode after it is untouched.
  */
-#include "fake_device.h"
+#include "gate_fake.h"
 #include "gate_live.h"
 #include "gate_text.h"
 
-#include "device/backends_dir.h"
 #include "engine/session.h"
 
 #include <errno.h>
@@ -468,14 +467,7 @@ static void evictions_while_the_arena_loads(void **state)
     }
 }
 
-static int heal(void **state)
-{
-    (void)state;
-    fake_device_heal();
-    return 0;
-}
-
-#define TEST(name) cmocka_unit_test_setup(name, heal)
+#define TEST(name) cmocka_unit_test_setup(name, gate_fake_heal)
 
 int main(int argc, char **argv)
 {
@@ -497,14 +489,6 @@ int main(int argc, char **argv)
         TEST(a_cancel_in_the_middle_of_a_graph),
         TEST(evictions_while_the_arena_loads),
     };
-    char room[4096], variant[64] = "";
-    struct bmoe_error err;
-    if (argc != 2)
-        return 2;
-    model = argv[1];
-    if (backend_load_cpu(backends_dir_choose(NULL, room, sizeof room), variant, sizeof variant,
-                         &err) < 0)
-        return 1;
-    device = fake_device(2);
-    return device ? cmocka_run_group_tests(tests, make_right, drop_right) : 1;
+    device = gate_fake_open(argc, argv, &model);
+    return device ? cmocka_run_group_tests(tests, make_right, drop_right) : 2;
 }

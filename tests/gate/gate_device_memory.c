@@ -3,12 +3,11 @@
  * host buffer type, or looked at where it lies, answers and saved states are the bytes of an
  * all-CPU session, and the pages that a move leaves are given back, also after each clear.
  */
-#include "fake_device.h"
+#include "gate_fake.h"
 #include "gate_live.h"
 #include "gate_text.h"
 
 #include "base/host.h"
-#include "device/backends_dir.h"
 #include "device/kv_memory.h"
 #include "engine/session.h"
 
@@ -289,14 +288,7 @@ static void pages_are_given_back(void **state)
     assert_true(grown_mib(true) < in_place);
 }
 
-static int heal(void **state)
-{
-    (void)state;
-    fake_device_heal();
-    return 0;
-}
-
-#define TEST(name) cmocka_unit_test_setup(name, heal)
+#define TEST(name) cmocka_unit_test_setup(name, gate_fake_heal)
 
 int main(int argc, char **argv)
 {
@@ -308,14 +300,6 @@ int main(int argc, char **argv)
         TEST(the_least_width_is_measured),
         TEST(pages_are_given_back),
     };
-    char room[4096], variant[64] = "";
-    struct bmoe_error err;
-    if (argc != 2)
-        return 2;
-    model = argv[1];
-    if (backend_load_cpu(backends_dir_choose(NULL, room, sizeof room), variant, sizeof variant,
-                         &err) < 0)
-        return 1;
-    device = fake_device(2);
-    return device ? cmocka_run_group_tests(tests, make_right, drop_right) : 1;
+    device = gate_fake_open(argc, argv, &model);
+    return device ? cmocka_run_group_tests(tests, make_right, drop_right) : 2;
 }

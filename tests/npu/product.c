@@ -175,3 +175,15 @@ struct ork_matmul product_call(const struct product *p, const struct ork_weight 
     return (struct ork_matmul){
         .size = sizeof(struct ork_matmul), .weight = weight, .a = p->a, .m = p->m, .c = p->c};
 }
+
+struct ork_device *product_open_sim(const char *sim_options, bool verify)
+{
+    const struct ork_open_options o = {
+        .size = sizeof(o), .transport = "sim", .sim_options = sim_options, .verify = verify};
+    struct ork_error error = {0, ""};
+    struct ork_device *d;
+
+    if (ork_device_open(&o, &d, &error) < 0)
+        fail_msg("%s", error.text);
+    return d;
+}

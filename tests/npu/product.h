@@ -2,6 +2,7 @@
 #ifndef PRODUCT_H
 #define PRODUCT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -28,6 +29,9 @@ void product_multiply(struct product *p);
 void product_check(const struct product *p);
 void product_free(struct product *p);
 
+/* A simulated device, with the options of ORK_SIM (NULL: none); fails the test when it cannot be.
+ */
+struct ork_device *product_open_sim(const char *sim_options, bool verify);
 /* A packed weight of p's B. */
 struct ork_weight *product_weight(const struct product *p, struct ork_device *device,
                                   const struct ork_weight_options *options);

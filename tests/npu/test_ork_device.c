@@ -1,5 +1,4 @@
-/* The public API on the simulator: what a caller relies on, and what happens when the device
- * misbehaves the ways the chip is known to. */
+/* The public API on the simulator: what a caller relies on, on every kind of device. */
 #include <errno.h>
 #include <math.h>
 #include <setjmp.h>
@@ -12,18 +11,6 @@
 #include <cmocka.h>
 
 #include "product.h"
-
-static struct ork_device *open_sim(const char *sim_options, bool verify)
-{
-    const struct ork_open_options o = {
-        .size = sizeof(o), .transport = "sim", .sim_options = sim_options, .verify = verify};
-    struct ork_error error = {0, ""};
-    struct ork_device *d;
-
-    if (ork_device_open(&o, &d, &error) < 0)
-        fail_msg("%s", error.text);
-    return d;
-}
 
 static void run_one(struct ork_device *d, enum ork_type type, uint32_t m, uint32_t n, uint32_t k,
                     const struct ork_weight_options *options)
@@ -58,7 +45,7 @@ static void test_types_on_every_personality(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof(personalities) / sizeof(personalities[0]); i++) {
-        struct ork_device *d = open_sim(personalities[i], i & 1);
+        struct ork_device *d = product_open_sim(personalities[i], i & 1);
 
         for (int type = 0; type < ORK_N_TYPES; type++) {
             run_one(d, (enum ork_type)type, 1, 64, 64, NULL);
@@ -81,7 +68,7 @@ static void test_selftest_verdicts(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        struct ork_device *d = open_sim(cases[i].options, false);
+        struct ork_device *d = product_open_sim(cases[i].options, false);
         struct ork_caps caps;
 
         ork_device_caps(d, &caps);
@@ -99,7 +86,7 @@ static void test_selftest_verdicts(void **state)
 
 static void test_int4_modes_agree(void **state)
 {
-    struct ork_device *d = open_sim(NULL, false);
+    struct ork_device *d = product_open_sim(NULL, false);
 
     (void)state;
     for (int mode = ORK_I4_DENSE; mode <= ORK_I4_ROWS; mode++) {
@@ -116,7 +103,7 @@ static void test_int4_modes_agree(void **state)
 static void test_batch_is_one_job_per_core(void **state)
 {
     enum { EXPERTS = 24 };
-    struct ork_device *d = open_sim("kernel=vendor", false);
+    struct ork_device *d = product_open_sim("kernel=vendor", false);
     struct ork_matmul batch[EXPERTS];
     struct ork_weight *w[EXPERTS];
     struct product p[EXPERTS];
@@ -203,7 +190,7 @@ static void test_shared_input_and_scales(void **state)
 {
     enum { M = 6, N = 100, K = 160 };
     const struct ork_quantise how = {.size = sizeof(how), .rotate = true};
-    struct ork_device *d = open_sim(NULL, false);
+    struct ork_device *d = product_open_sim(NULL, false);
     static float x[M * K], xr[K], b[N], c[M * N];
     struct ork_matmul call;
     struct ork_input *input;
@@ -256,7 +243,7 @@ static void test_scales_per_slice(void **state)
 {
     enum { M = 3, N = 70, K = 256, S = 4 };
     const struct ork_weight_options o = {.size = sizeof(o), .k_slice = K / S};
-    struct ork_device *d = open_sim(NULL, false);
+    struct ork_device *d = product_open_sim(NULL, false);
     static float as[S * M], bs[S * N], c[M * N];
     struct ork_matmul call;
     struct ork_weight *w;
@@ -299,7 +286,7 @@ static void test_saturation_shows(void **state)
 {
     const struct ork_weight_options o = {
         .size = sizeof(o), .i4_may_saturate = true, .k_slice = 1024};
-    struct ork_device *d = open_sim(NULL, false);
+    struct ork_device *d = product_open_sim(NULL, false);
     struct ork_matmul call;
     struct ork_stats stats;
     struct ork_weight *w;
@@ -320,76 +307,11 @@ static void test_saturation_shows(void **state)
     ork_device_close(d);
 }
 
-/* A job that times out: -EIO, a dump, c untouched, and the device goes on. */
-static void test_failed_job(void **state)
-{
-    const struct ork_open_options o = {.size = sizeof(o),
-                                       .transport = "sim",
-                                       .sim_options = "kernel=vendor,fail_job=1,cores=1",
-                                       .skip_selftest = true};
-    struct ork_error error = {0, ""};
-    struct ork_device *d;
-    struct ork_matmul call;
-    struct ork_stats stats;
-    struct ork_weight *w;
-    struct product p;
-    char *dump;
-
-    (void)state;
-    assert_int_equal(ork_device_open(&o, &d, NULL), 0);
-    assert_null(ork_device_last_failure(d));
-    product_make(&p, ORK_I8_I32, 4, 64, 64, 127, 5);
-    w = product_weight(&p, d, NULL);
-    call = product_call(&p, w);
-    memset(p.c, 0x11, 4 * 64 * 4);
-    assert_int_equal(ork_matmul_run(d, &call, 1, &error), -EIO);
-    assert_int_equal(error.code, -EIO);
-    assert_int_equal(((int32_t *)p.c)[5], 0x11111111);
-    dump = ork_device_last_failure(d);
-    assert_non_null(dump);
-    assert_non_null(strstr(dump, "CNA 1070 FEATURE_DATA_ADDR"));
-    free(dump);
-    ork_device_stats(d, &stats);
-    assert_int_equal(stats.failed_jobs, 1);
-    assert_int_equal(ork_device_health(d), 0);
-    assert_int_equal(ork_matmul_run(d, &call, 1, NULL), 0);
-    product_check(&p);
-    ork_weight_destroy(w);
-    product_free(&p);
-    ork_device_close(d);
-}
-
-static void test_dead_device(void **state)
-{
-    const struct ork_open_options o = {.size = sizeof(o),
-                                       .transport = "sim",
-                                       .sim_options = "kernel=vendor,dead_after=1,cores=1",
-                                       .skip_selftest = true};
-    struct ork_error error = {0, ""};
-    struct ork_device *d;
-    struct ork_matmul call;
-    struct ork_weight *w;
-    struct product p;
-
-    (void)state;
-    assert_int_equal(ork_device_open(&o, &d, NULL), 0);
-    product_make(&p, ORK_I8_I32, 4, 64, 64, 127, 5);
-    w = product_weight(&p, d, NULL);
-    call = product_call(&p, w);
-    assert_int_equal(ork_matmul_run(d, &call, 1, NULL), 0);
-    assert_true(ork_matmul_run(d, &call, 1, &error) < 0);
-    assert_int_equal(ork_device_health(d), -EIO);
-    assert_int_equal(ork_matmul_run(d, &call, 1, &error), -EIO);
-    ork_weight_destroy(w);
-    product_free(&p);
-    ork_device_close(d);
-}
-
 /* Writes that land after "done" are waited for, and a result that looks like the mark is not
  * taken for a lost one. */
 static void test_verify_mode(void **state)
 {
-    struct ork_device *d = open_sim("kernel=vendor,cores=1,quirks=lag", true);
+    struct ork_device *d = product_open_sim("kernel=vendor,cores=1,quirks=lag", true);
     struct ork_stats stats;
     struct ork_matmul call;
     struct ork_weight *w;
@@ -422,56 +344,11 @@ static void test_verify_mode(void **state)
     ork_device_close(d);
 }
 
-static void test_refusals(void **state)
-{
-    struct ork_device *d = open_sim(NULL, false);
-    struct ork_error error = {0, ""};
-    struct ork_open_options o = {.size = sizeof(o), .transport = "abacus"};
-    struct ork_matmul call;
-    struct ork_device *other;
-    struct ork_weight *w;
-    struct product p;
-    float scale[64];
-
-    (void)state;
-    assert_int_equal(ork_device_open(&o, &other, &error), -EINVAL);
-    assert_non_null(strstr(error.text, "abacus"));
-    o.size = 3;
-    assert_int_equal(ork_device_open(&o, &other, &error), -EINVAL);
-    product_make(&p, ORK_F16_F32, 2, 64, 64, 127, 5);
-    w = product_weight(&p, d, NULL);
-    call = product_call(&p, w);
-    call.b_scale = scale;
-    assert_int_equal(ork_matmul_run(d, &call, 1, &error), -EINVAL);
-    call.b_scale = NULL;
-    call.c_stride = 63;
-    assert_int_equal(ork_matmul_run(d, &call, 1, &error), -EINVAL);
-    call.c_stride = 0;
-    call.a = NULL;
-    assert_int_equal(ork_matmul_run(d, &call, 1, &error), -EINVAL);
-    call.a = p.a;
-    call.m = 0;
-    assert_int_equal(ork_matmul_run(d, &call, 1, &error), -EINVAL);
-    call.m = 2;
-    call.scales_per_slice = true;
-    assert_int_equal(ork_matmul_run(d, &call, 1, &error), -EINVAL);
-    assert_non_null(strstr(error.text, "scales_per_slice"));
-    assert_int_equal(ork_matmul_run(d, &call, 0, &error), -EINVAL);
-    assert_int_equal(ork_weight_pack(w, 60, 5, p.b), -EINVAL);
-    ork_weight_destroy(w);
-    assert_true(ork_weight_bytes(ORK_I8_I32, 0, 64, NULL, &error) == 0);
-    assert_true(ork_weight_bytes(ORK_I4_I16, 100, 100, NULL, NULL) == 128 * 128 / 2);
-    assert_int_equal(ork_weight_create(d, ORK_I8_I32, 1u << 20, 1u << 16, NULL, &w, &error),
-                     -ENOMEM);
-    product_free(&p);
-    ork_device_close(d);
-}
-
 /* Weights in two address spaces: each works, a batch over both is refused. */
 static void test_domains(void **state)
 {
     struct ork_weight_options o = {.size = sizeof(o)};
-    struct ork_device *d = open_sim("kernel=vendor", false);
+    struct ork_device *d = product_open_sim("kernel=vendor", false);
     struct ork_error error = {0, ""};
     struct ork_matmul batch[2];
     struct ork_weight *w[2], *none;
@@ -507,10 +384,7 @@ int main(void)
         cmocka_unit_test(test_shared_input_and_scales),
         cmocka_unit_test(test_scales_per_slice),
         cmocka_unit_test(test_saturation_shows),
-        cmocka_unit_test(test_failed_job),
-        cmocka_unit_test(test_dead_device),
         cmocka_unit_test(test_verify_mode),
-        cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_domains),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
