@@ -128,6 +128,26 @@ static void learn_node(void *user, struct ggml_tensor *node)
     note_node(s, node);
 }
 
+/* Whoever times the session's graphs is told; answers whether the node is to be computed alone. */
+static bool moment(const struct bmoe_session *s, enum session_moment m,
+                   const struct ggml_tensor *node)
+{
+    return s->hooks.on_moment && s->hooks.on_moment(s->hooks.moment_user, m, node);
+}
+
+static bool on_graph_node(struct bmoe_session *s, struct ggml_tensor *node, bool ask)
+{
+    bool alone = moment(s, ask ? MOMENT_NODE_ASKED : MOMENT_NODE_TOLD, node);
+    bool traced = trace_node(s, node, ask); /* first: what is resident before the reads */
+    bool wanted = progress_node(s, ask);
+    wanted |= lens_node(s, node, ask);
+    bool go = s->on_device ? on_device_node(s, node, ask) : stream_node(s->stream, node, ask);
+    if (ask)
+        go = go || traced || wanted || alone;
+    moment(s, ask ? go ? MOMENT_NODE_WANTED : MOMENT_NODE_SKIPPED : MOMENT_NODE_SETTLED, node);
+    return go;
+}
+
 static bool on_node(struct ggml_tensor *node, bool ask, void *user)
 {
     struct bmoe_session *s = user;
@@ -135,13 +155,8 @@ static bool on_node(struct ggml_tensor *node, bool ask, void *user)
         stop_ends(s);
         return ask && stop_at(s, node);
     }
-    if (!s->capture) {
-        bool traced = trace_node(s, node, ask); /* first: what is resident before the reads */
-        bool wanted = progress_node(s, ask);
-        wanted |= lens_node(s, node, ask);
-        bool go = s->on_device ? on_device_node(s, node, ask) : stream_node(s->stream, node, ask);
-        return ask ? go || traced || wanted : go;
-    }
+    if (!s->capture)
+        return on_graph_node(s, node, ask);
     if (ask) {
         stand_in(s->capture, node);
         s->capture->on_node(s->capture->user, node);
@@ -397,6 +412,7 @@ int context_decode(struct bmoe_session *s, uint32_t n, uint32_t n_logits, struct
         b->pos[i] = (llama_pos)(s->n_kv + i);
         b->logits[i] = i >= n - n_logits;
     }
+    moment(s, MOMENT_GRAPH_BEGINS, NULL);
     graph_begin(s, n);
     trace_graph_begin(s, n);
     progress_graph_begin(s, n);
@@ -404,6 +420,7 @@ int context_decode(struct bmoe_session *s, uint32_t n, uint32_t n_logits, struct
     int decoded = llama_decode(s->ctx, *b);
     llama_synchronize(s->ctx);
     llama_log_leave();
+    moment(s, MOMENT_GRAPH_ENDS, NULL);
     stop_ends(s); /* an aborted part is not told of */
     trace_graph_end(s);
     int rc = judge(s, decoded, n_logits, err);

@@ -208,6 +208,7 @@ struct pager_read_record {
     uint64_t offset, bytes, latency_us;
     uint32_t reader;
     uint32_t cause; /* 0: none of the following; 1: a fault or a wait, 2: routed, 3: ahead */
+    int64_t end_us; /* clock_now_us when it returned */
 };
 void pager_trace_reads(struct pager *p, bool on);
 /* Takes what was recorded; the caller frees *out. */

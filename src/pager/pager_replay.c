@@ -29,7 +29,9 @@ void trace_add(struct pager *p, const struct reader *r, const struct pager_file 
     p->trace[p->n_trace++] =
         (struct pager_read_record){.file = f->number, .offset = offset, .bytes = bytes};
     if (r) {
-        p->trace[p->n_trace - 1].latency_us = (uint64_t)(clock_now_us() - r->read_from_us);
+        p->trace[p->n_trace - 1].end_us = clock_now_us();
+        p->trace[p->n_trace - 1].latency_us =
+            (uint64_t)(p->trace[p->n_trace - 1].end_us - r->read_from_us);
         p->trace[p->n_trace - 1].reader = r->index;
         p->trace[p->n_trace - 1].cause = r->cause;
     }

@@ -7,6 +7,8 @@
 
 #include "bmoe.h"
 
+#include <stdio.h>
+
 struct llama_model;
 struct llama_context;
 
@@ -77,6 +79,16 @@ int bench_limit(const struct bench_options *o);
 /* bench_report.c */
 double bench_median(const double *values, unsigned n);
 void bench_report(const struct bench_case *cases, unsigned n, const struct bench_options *o);
+
+/* bench_args.c: a whole number from 1 to most; enum bmoe_place by its name, or 2 with a sentence on
+ * stderr. */
+bool bench_number(const char *text, unsigned long most, unsigned long *out);
+int bench_place(const char *text, int *out);
+/* The command line as a document quotes it: models without their folders. */
+void bench_command(char *out, size_t bytes, int argc, char **argv);
+/* DIR/NAME and END, to be written; NULL with a sentence on stderr. finish answers -1 likewise. */
+FILE *bench_create(const char *dir, const char *name, const char *end);
+int bench_finish(FILE *f, const char *name);
 
 /* The prompt: the same n tokens in every case. */
 void bench_tokens(int32_t *out, unsigned n, uint32_t n_vocab);

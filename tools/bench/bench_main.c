@@ -2,6 +2,7 @@
 #include "bench.h"
 
 #include "device_command.h"
+#include "explain.h"
 #include "omp_spin.h"
 #include "replay.h"
 #include "sweep.h"
@@ -16,6 +17,7 @@
 static const char usage[] =
     "Usage: bmoe-bench -m MODEL [OPTION]...\n"
     "       bmoe-bench sweep -m MODEL [-o DIR]\n"
+    "       bmoe-bench explain -m MODEL [OPTION]...\n"
     "       bmoe-bench replay TRACE [--svg FILE]\n"
     "       bmoe-bench device -m MODEL --routes FILE [OPTION]...\n"
     "Prints how near streamed runs come to max(compute, reads), all in one run, as ratios.\n\n"
@@ -36,14 +38,6 @@ static int misuse(const char *what)
     return 2;
 }
 
-static bool number(const char *text, unsigned long most, unsigned long *out)
-{
-    char *end;
-    errno = 0;
-    *out = strtoul(text, &end, 10);
-    return errno == 0 && end != text && *end == '\0' && *out > 0 && *out <= most;
-}
-
 static int parse_repack(const char *text, int *out)
 {
     static const char *const names[] = {"both", "on", "off"};
@@ -55,17 +49,6 @@ static int parse_repack(const char *text, int *out)
     return misuse("--repack is on, off or both");
 }
 
-static int parse_place(const char *text, int *out)
-{
-    static const char *const names[] = {"all", "move", "copy", "none"};
-    for (int i = 0; i < 4; i++)
-        if (strcmp(text, names[i]) == 0) {
-            *out = i;
-            return 0;
-        }
-    return misuse("--place is move, copy, none or all");
-}
-
 static int parse(struct bench_options *o, int argc, char **argv)
 {
     static const struct option longs[] = {
@@ -75,7 +58,7 @@ static int parse(struct bench_options *o, int argc, char **argv)
     int c;
     unsigned long n = 0;
     while ((c = getopt_long(argc, argv, "m:t:n:h", longs, NULL)) != -1) {
-        if (strchr("crilt", c) && !number(optarg, 1u << 24, &n))
+        if (strchr("crilt", c) && !bench_number(optarg, 1u << 24, &n))
             return misuse("a number is not one, or out of range");
         switch (c) {
         case 'm':
@@ -100,7 +83,7 @@ static int parse(struct bench_options *o, int argc, char **argv)
             o->readers = (unsigned)n;
             break;
         case 'n':
-            if (!number(optarg, 256, &n))
+            if (!bench_number(optarg, 256, &n))
                 return misuse("-n is 1 to 256");
             o->n_decode = (unsigned)n;
             break;
@@ -109,7 +92,7 @@ static int parse(struct bench_options *o, int argc, char **argv)
                 return 2;
             break;
         case 'w':
-            if (parse_place(optarg, &o->place))
+            if (bench_place(optarg, &o->place))
                 return 2;
             break;
         case 'h':
@@ -175,6 +158,8 @@ int main(int argc, char **argv)
     omp_spin_settle(argv);
     if (argc > 1 && strcmp(argv[1], "sweep") == 0)
         return sweep_main(argc - 1, argv + 1);
+    if (argc > 1 && strcmp(argv[1] + strspn(argv[1], "-"), "explain") == 0)
+        return explain_main(argc - 1, argv + 1);
     if (argc > 1 && strcmp(argv[1], "device") == 0)
         return device_main(argc - 1, argv + 1);
     int rc = parse(&o, argc, argv);

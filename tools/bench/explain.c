@@ -1,0 +1,290 @@
+/*
+ * The subcommand's options and runs: see explain.h. One session with all resident, one streamed, in
+ * turn: a prompt with no expert there, then an answer. The resident one is run twice: as it is, and
+ * with the nodes computed alone that the streamed one's readers make be computed so.
+ */
+#include "explain.h"
+
+#include "base/clock.h"
+
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char usage[] =
+    "Usage: bmoe-bench explain -m MODEL [OPTION]... [-o FILE]\n"
+    "Says where the wall time of prefill and of decode goes, in parts that add up, beside the "
+    "limit:\n"
+    "the slower of computing with all resident and the run's own reads alone.\n\n"
+    "  --part N       the budget is 1/N of the experts (8)\n"
+    "  --cache-mb N   the budget in MiB instead\n"
+    "  --prompt N     tokens of the prompt (512); -n N: of the answer (32)\n"
+    "  --reps N       repetitions, of which means are told (5)\n"
+    "  -t N, --io-threads N, --place move|copy|none   as bmoe-bench\n";
+
+struct explain_options {
+    struct bench_options bench;
+    unsigned part, n_prompt;
+    const char *file;
+};
+
+struct explainer {
+    const struct explain_options *o;
+    struct bmoe_session *resident, *streamed;
+    struct explain_clock clock;
+    struct explain_result r;
+    struct phase_costs phase[EXPLAIN_PHASES]; /* of the run that is under way */
+    struct pager *pager;
+    struct pager_read_record *records;
+    size_t n_records;
+    uint64_t hash[EXPLAIN_RUNS], now;
+};
+
+/* The phase ends: what the clock and the threads have since the last end is its. */
+static void phase_end(struct explainer *x, enum explain_phase phase)
+{
+    struct explain_clock *c = &x->clock;
+    c->now.between += (double)(clock_now_us() - c->from_us) / 1e6;
+    clock_process(&c->now, x->pager, 1);
+    x->phase[phase] = c->now;
+    c->now = (struct phase_costs){0};
+    clock_process(&c->now, x->pager, -1);
+    c->phase = EXPLAIN_DECODE;
+    c->from_us = clock_now_us();
+}
+
+static void on_logits(void *user, const float *logits, uint32_t n_vocab, bool prompt)
+{
+    struct explainer *x = user;
+    const unsigned char *bytes = (const unsigned char *)logits;
+    for (size_t i = 0; i < n_vocab * sizeof *logits; i += 61)
+        x->now = (x->now ^ bytes[i]) * 1099511628211u;
+    if (!prompt)
+        return;
+    x->n_records = pager_trace_take(x->pager, &x->records);
+    phase_end(x, EXPLAIN_PREFILL);
+}
+
+/* What the phase read, alone. */
+static int replay(struct explainer *x, enum explain_phase phase, struct bmoe_error *err)
+{
+    struct phase_costs *p = &x->phase[phase];
+    for (size_t i = 0; i < x->n_records; i++)
+        p->bytes += (double)x->records[i].bytes;
+    int64_t us = x->n_records ? pager_replay(x->pager, x->records, x->n_records, err) : 0;
+    p->reads_alone = (double)us / 1e6;
+    free(x->records);
+    x->records = NULL;
+    return us < 0 ? (int)us : BMOE_OK;
+}
+
+static int request(struct explainer *x, struct bmoe_session *s, struct bmoe_result *out,
+                   struct bmoe_error *err)
+{
+    int32_t tokens[2048];
+    struct bmoe_info info = {.size = sizeof info};
+    struct bmoe_generate g;
+    bmoe_session_describe(s, &info);
+    bench_tokens(tokens, x->o->n_prompt, info.n_vocab);
+    bmoe_generate_init(&g);
+    g.tokens = tokens;
+    g.n_tokens = x->o->n_prompt;
+    g.n_predict = x->o->bench.n_decode + 1;
+    g.ignore_eos = true;
+    g.on_logits = on_logits;
+    g.user = x;
+    x->pager = session_pager(s);
+    x->now = 14695981039346656037u;
+    pager_drop_all(x->pager);
+    pager_trace_reads(x->pager, s == x->streamed);
+    x->clock.now = (struct phase_costs){0};
+    x->clock.phase = EXPLAIN_PREFILL;
+    clock_process(&x->clock.now, x->pager, -1);
+    x->clock.from_us = clock_now_us();
+    return bmoe_session_generate(s, &g, out, err);
+}
+
+static void add(struct phase_costs *sum, const struct phase_costs *p, unsigned reps)
+{
+    double *to = (double *)sum;
+    const double *from = (const double *)p;
+    for (size_t i = 0; i < sizeof *sum / sizeof *to; i++)
+        to[i] += from[i] / reps;
+}
+
+static int run(struct explainer *x, enum explain_run kind, bool count, struct bmoe_error *err)
+{
+    struct bmoe_session *s = kind == RUN_STREAMED ? x->streamed : x->resident;
+    struct bmoe_result out = {.size = sizeof out};
+    struct pager_read_record *rest = NULL;
+    x->clock.note = kind == RUN_STREAMED;
+    x->clock.ask = kind == RUN_ALONE;
+    int rc = request(x, s, &out, err);
+    phase_end(x, EXPLAIN_DECODE);
+    x->phase[EXPLAIN_PREFILL].wall = out.prefill_s;
+    x->phase[EXPLAIN_DECODE].wall = out.decode_s;
+    x->hash[kind] = x->now;
+    size_t n_rest = pager_trace_take(x->pager, &rest);
+    pager_trace_reads(x->pager, false);
+    if (rc >= 0)
+        rc = replay(x, EXPLAIN_PREFILL, err);
+    x->records = rest;
+    x->n_records = n_rest;
+    int rc2 = replay(x, EXPLAIN_DECODE, err);
+    for (int p = 0; count && p < EXPLAIN_PHASES; p++)
+        add(&x->r.costs[kind][p], &x->phase[p], x->o->bench.reps);
+    return rc < 0 ? rc : rc2;
+}
+
+static int open_one(struct explainer *x, struct bmoe_session **out, bool streamed,
+                    struct bmoe_error *err)
+{
+    struct session_hooks hooks = {.on_moment = clock_moment, .moment_user = &x->clock};
+    struct bmoe_options b;
+    bmoe_options_init(&b);
+    b.model = x->o->bench.model;
+    b.stream = streamed ? BMOE_ON : BMOE_OFF;
+    b.place = (enum bmoe_place)x->o->bench.place;
+    b.cache_bytes = (uint64_t)(x->r.budget_mib * (1 << 20));
+    b.n_threads = x->o->bench.threads;
+    b.n_readers = x->o->bench.readers;
+    b.n_ctx = x->o->n_prompt + x->o->bench.n_decode + 8;
+    return session_open_hooked(out, &b, &hooks, err);
+}
+
+static int open_both(struct explainer *x, struct bmoe_error *err)
+{
+    struct bmoe_info info = {.size = sizeof info};
+    int rc = open_one(x, &x->resident, false, err);
+    if (rc < 0)
+        return rc;
+    bmoe_session_describe(x->resident, &info);
+    double experts = (double)info.expert_bytes / (1 << 20);
+    x->r.budget_mib = x->o->bench.cache_bytes ? (double)x->o->bench.cache_bytes / (1 << 20)
+                                              : experts / x->o->part;
+    x->r.budget_part = x->r.budget_mib / experts;
+    rc = open_one(x, &x->streamed, true, err);
+    if (rc < 0)
+        return rc;
+    bmoe_session_describe(x->streamed, &info);
+    x->r.place = info.place;
+    x->r.n_threads = info.n_threads;
+    return BMOE_OK;
+}
+
+/* First once uncounted: it teaches which nodes are computed alone, and fills what fills once. */
+static int measure(struct explainer *x, struct bmoe_error *err)
+{
+    x->r.page_touch = clock_page_touch();
+    int rc = run(x, RUN_STREAMED, false, err);
+    for (unsigned i = 0; i < x->o->bench.reps; i++)
+        for (int kind = 0; rc >= 0 && kind < EXPLAIN_RUNS; kind++)
+            rc = run(x, (enum explain_run)kind, true, err);
+    x->r.same_bits = x->hash[RUN_RESIDENT] == x->hash[RUN_STREAMED];
+    return rc;
+}
+
+static int report(const struct explain_result *r, const char *path)
+{
+    FILE *out = path ? fopen(path, "we") : stdout;
+    if (!out) {
+        perror(path);
+        return 1;
+    }
+    explain_write(out, r);
+    if (path && fclose(out) != 0) {
+        perror(path);
+        return 1;
+    }
+    return 0;
+}
+
+static int explain(const struct explain_options *o, const char *command)
+{
+    struct bmoe_error err = {0};
+    static struct explainer x;
+    const char *name = strrchr(o->bench.model, '/');
+    x.o = o;
+    x.r = (struct explain_result){.model = name ? name + 1 : o->bench.model,
+                                  .command = command,
+                                  .reps = o->bench.reps,
+                                  .n_prompt = o->n_prompt,
+                                  .n_decode = o->bench.n_decode};
+    int rc = clock_init(&x.clock);
+    rc = rc < 0 ? BMOE_E_MEMORY : open_both(&x, &err);
+    if (rc >= 0)
+        rc = measure(&x, &err);
+    bmoe_session_close(x.resident);
+    bmoe_session_close(x.streamed);
+    clock_fini(&x.clock);
+    if (rc >= 0)
+        return report(&x.r, o->file);
+    fprintf(stderr, "bmoe-bench: %s\n", err.text[0] ? err.text : "no memory");
+    return 1;
+}
+
+static int take_option(struct explain_options *o, int c, const char *text)
+{
+    unsigned long n = 0;
+    if (strchr("cPrintp", c) && !bench_number(text, c == 'p' ? 2048 : 1u << 24, &n))
+        return 2;
+    switch (c) {
+    case 'm':
+        o->bench.model = text;
+        return 0;
+    case 'o':
+        o->file = text;
+        return 0;
+    case 'w':
+        return bench_place(text, &o->bench.place);
+    case 'c':
+        o->bench.cache_bytes = (uint64_t)n << 20;
+        return 0;
+    case 'P':
+        o->part = (unsigned)n;
+        return 0;
+    case 'p':
+        o->n_prompt = (unsigned)n;
+        return 0;
+    case 'n':
+        o->bench.n_decode = (unsigned)n;
+        return n <= 256 ? 0 : 2;
+    case 'r':
+        o->bench.reps = (unsigned)n;
+        return n <= BENCH_MAX_REPS ? 0 : 2;
+    case 't':
+        o->bench.threads = (unsigned)n;
+        return 0;
+    case 'i':
+        o->bench.readers = (unsigned)n;
+        return 0;
+    default:
+        return 2;
+    }
+}
+
+int explain_main(int argc, char **argv)
+{
+    static const struct option longs[] = {{"part", 1, NULL, 'P'},       {"cache-mb", 1, NULL, 'c'},
+                                          {"prompt", 1, NULL, 'p'},     {"reps", 1, NULL, 'r'},
+                                          {"io-threads", 1, NULL, 'i'}, {"place", 1, NULL, 'w'},
+                                          {"help", 0, NULL, 'h'},       {NULL, 0, NULL, 0}};
+    struct explain_options o = {
+        .bench = {.reps = 5, .readers = 4, .n_decode = 32}, .part = 8, .n_prompt = 512};
+    char command[1024];
+    int c;
+    while ((c = getopt_long(argc, argv, "m:o:t:n:h", longs, NULL)) != -1) {
+        if (c == 'h')
+            return fputs(usage, stdout) < 0;
+        if (take_option(&o, c, optarg) != 0) {
+            fputs(usage, stderr);
+            return 2;
+        }
+    }
+    if (!o.bench.model || optind != argc) {
+        fputs(usage, stderr);
+        return 2;
+    }
+    bench_command(command, sizeof command, argc, argv);
+    return explain(&o, command);
+}
