@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "device/kv_memory.h"
+#include "pager/rebind.h"
 
 #include <math.h>
 #include <sys/mman.h>
@@ -204,7 +205,9 @@ int context_create(struct bmoe_session *s, uint32_t n_outputs, struct bmoe_error
     p.abort_callback = on_abort;
     p.abort_callback_data = s;
     llama_log_enter(&s->llama_log);
+    rebind_huge_begin("libggml-base");
     s->ctx = llama_init_from_model(s->model, p);
+    rebind_end();
     llama_log_leave();
     if (!s->ctx)
         return error_set(err, BMOE_E_MODEL, BMOE_SCOPE_SESSION,

@@ -112,6 +112,9 @@ static int load_model(struct bmoe_session *s, struct bmoe_error *err)
         p.kv_overrides = kv;
     }
     struct mapping mapping = {.s = s};
+    int rc = trial_wait(s->trial, TRIAL_LOADED, err);
+    if (rc < 0)
+        return rc;
     int slots = rebind_begin("libllama", on_map, &mapping, err);
     if (slots < 0)
         return slots;
@@ -142,7 +145,9 @@ static int load_model(struct bmoe_session *s, struct bmoe_error *err)
 static int learn(struct bmoe_session *s, struct bmoe_error *err)
 {
     s->n_batch = s->o.prefill_ubatch > s->o.n_ubatch ? s->o.prefill_ubatch : s->o.n_ubatch;
-    int rc = context_create(s, 1, err);
+    int rc = trial_wait(s->trial, TRIAL_ENDED, err);
+    if (rc == BMOE_OK)
+        rc = context_create(s, 1, err);
     if (rc < 0)
         return rc;
     s->batch = llama_batch_init((int32_t)s->n_batch, 0, 1);
@@ -250,6 +255,8 @@ static int open_all(struct bmoe_session *s, const struct bmoe_options *o, struct
         rc = gguf_index_open(&s->index, s->o.model, err);
     if (rc == BMOE_OK)
         rc = check_expert_used(s, err);
+    if (rc == BMOE_OK)
+        s->trial = trial_begin(s->index, s->o.backends_dir);
     llama_log_enter(&s->llama_log);
     if (rc == BMOE_OK)
         rc = backend_load_cpu(s->o.backends_dir, s->cpu_variant, sizeof s->cpu_variant, err);
@@ -257,11 +264,11 @@ static int open_all(struct bmoe_session *s, const struct bmoe_options *o, struct
         prefill_open(s);
     llama_log_leave();
     if (rc == BMOE_OK)
-        rc = trial_load(s->index, err);
-    if (rc == BMOE_OK)
         rc = open_pager(s, err);
     if (rc == BMOE_OK)
         rc = load_and_learn(s, err);
+    trial_end(s->trial);
+    s->trial = NULL;
     if (rc == BMOE_OK)
         rc = place_weights(s, err);
     if (rc == BMOE_OK)

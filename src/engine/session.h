@@ -91,6 +91,7 @@ struct bmoe_session {
     struct context_buffers buffers;
     struct plan plan;
 
+    struct trial *trial; /* while the session opens */
     struct llama_model *model;
     struct llama_context *ctx;
     const struct llama_vocab *vocab;

@@ -2,10 +2,13 @@
 #include "engine/trial.h"
 
 #include "base/error.h"
+#include "engine/session.h"
 #include "pager/rebind.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <llama.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +21,24 @@
 
 #define CPU_SECONDS  20 /* of a child that loops; a good one needs some hundredths */
 #define WALL_SECONDS 30 /* of one that waits for a lock that nobody holds in it */
+#define LOOK_MS      20 /* after this it is asked whether it is gone; it tells of itself at once */
+
+/* The parent's side. pid 0: it has ended and was judged. */
+struct trial {
+    const struct gguf_index *index; /* borrowed */
+    pid_t pid;
+    int words; /* a memory file: what the child printed */
+    int told;  /* a pipe: a byte per stage it came through; non-blocking */
+    unsigned stage;
+    bool bad; /* it died of what libllama did */
+};
+
+/* The child's. */
+struct child {
+    const struct gguf_index *index;
+    const char *backends_dir;
+    int words, tell;
+};
 
 /* ---- in the child ---- */
 
@@ -55,15 +76,21 @@ static struct llama_model *load(const struct gguf_index *index, const char *stri
     return model;
 }
 
+static void tell(const struct child *c)
+{
+    (void)!write(c->tell, "", 1);
+}
+
 /* Everything a session does before it reads a weight. */
-static void try_model(const struct gguf_index *index, const char *stripped)
+static void try_model(const struct child *c, const char *stripped)
 {
     if (rebind_begin("libllama", answer_nothing, NULL, NULL) < 1)
         return;
-    struct llama_model *model = load(index, stripped);
+    struct llama_model *model = load(c->index, stripped);
     rebind_end();
     if (!model)
         return;
+    tell(c);
     struct llama_context_params p = llama_context_default_params();
     p.n_ctx = 64;
     p.n_batch = p.n_ubatch = 32;
@@ -73,9 +100,23 @@ static void try_model(const struct gguf_index *index, const char *stripped)
     llama_token token = 0;
     if (ctx)
         llama_decode(ctx, llama_batch_get_one(&token, 1));
+    tell(c);
 }
 
-static _Noreturn void be_child(const struct gguf_index *index, const char *stripped, int words)
+static void try_file(const struct child *c)
+{
+    char path[64], variant[64] = "";
+    int stripped = memfd_create("bmoe-trial", MFD_CLOEXEC);
+    if (stripped < 0 || gguf_index_write_stripped(c->index, stripped, NULL) < 0)
+        return;
+    if (c->backends_dir && !ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_CPU) &&
+        backend_load_cpu(c->backends_dir, variant, sizeof variant, NULL) < 0)
+        return;
+    snprintf(path, sizeof path, "/proc/self/fd/%d", stripped);
+    try_model(c, path);
+}
+
+static _Noreturn void be_child(const struct child *c)
 {
     struct rlimit cpu = {CPU_SECONDS, CPU_SECONDS + 1}, core = {0, 0};
     static const int deadly[] = {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL};
@@ -91,9 +132,9 @@ static _Noreturn void be_child(const struct gguf_index *index, const char *strip
     llama_log_set(NULL, NULL);           /* to stderr, not to the session's function */
     for (size_t i = 0; i < sizeof deadly / sizeof *deadly; i++)
         signal(deadly[i], SIG_DFL);
-    dup2(words, STDOUT_FILENO);
-    dup2(words, STDERR_FILENO);
-    try_model(index, stripped);
+    dup2(c->words, STDOUT_FILENO);
+    dup2(c->words, STDERR_FILENO);
+    try_file(c);
     _exit(0);
 }
 
@@ -125,48 +166,99 @@ static bool is_verdict(int signal_number)
     return false;
 }
 
-static int judge(const struct gguf_index *index, int status, int words, struct bmoe_error *err)
+static int refuse(const struct trial *t, struct bmoe_error *err)
 {
-    if (!WIFSIGNALED(status) || !is_verdict(WTERMSIG(status)))
-        return 0;
     char why[200];
-    last_words(words, why, sizeof why);
+    last_words(t->words, why, sizeof why);
     return error_set(err, BMOE_E_MODEL, BMOE_SCOPE_SESSION,
                      "%s: libllama cannot take this file: its numbers or its tensors do not belong "
                      "together%s",
-                     gguf_index_shard(index, 0)->path, why);
+                     gguf_index_shard(t->index, 0)->path, why);
 }
 
-static int try_in_child(const struct gguf_index *index, int stripped, int words,
-                        struct bmoe_error *err)
+/* Looks whether the child is gone, or waits until it is. */
+static void reap(struct trial *t, int flags)
 {
-    char path[64];
     int status = 0;
-    snprintf(path, sizeof path, "/proc/self/fd/%d", stripped);
-    pid_t pid = fork();
-    if (pid == 0)
-        be_child(index, path, words);
-    if (pid < 0)
-        return 0;
     pid_t ended;
+    if (!t->pid)
+        return;
     do
-        ended = waitpid(pid, &status, 0);
+        ended = waitpid(t->pid, &status, flags);
     while (ended < 0 && errno == EINTR);
-    return ended == pid ? judge(index, status, words, err) : 0;
+    if (ended == 0)
+        return;
+    t->bad = ended == t->pid && WIFSIGNALED(status) && is_verdict(WTERMSIG(status));
+    t->pid = 0;
+}
+
+/* Reads how far the child has come. */
+static void hear(struct trial *t)
+{
+    char bytes[8];
+    ssize_t n = read(t->told, bytes, sizeof bytes);
+    if (n > 0)
+        t->stage += (unsigned)n;
+}
+
+int trial_wait(struct trial *t, enum trial_stage stage, struct bmoe_error *err)
+{
+    if (!t)
+        return 0;
+    hear(t);
+    while (t->pid && t->stage < (unsigned)stage) {
+        struct pollfd p = {.fd = t->told, .events = POLLIN};
+        poll(&p, 1, LOOK_MS);
+        hear(t);
+        if (t->stage >= (unsigned)stage)
+            break;
+        /* Hung up, it is about to be gone; else somebody's fork may hold the pipe open. */
+        reap(t, p.revents & POLLHUP ? 0 : WNOHANG);
+    }
+    return t->bad ? refuse(t, err) : 0;
+}
+
+void trial_end(struct trial *t)
+{
+    if (!t)
+        return;
+    if (t->pid)
+        kill(t->pid, SIGKILL);
+    reap(t, 0);
+    if (t->words >= 0)
+        close(t->words);
+    if (t->told >= 0)
+        close(t->told);
+    free(t);
+}
+
+struct trial *trial_begin(const struct gguf_index *index, const char *backends_dir)
+{
+    int ends[2] = {-1, -1};
+    struct trial *t = calloc(1, sizeof *t);
+    if (!t)
+        return NULL;
+    *t = (struct trial){.index = index, .words = memfd_create("bmoe-trial-words", MFD_CLOEXEC)};
+    t->told = -1;
+    if (t->words < 0 || pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0)
+        goto failed;
+    t->told = ends[0];
+    t->pid = fork();
+    if (t->pid == 0)
+        be_child(&(struct child){index, backends_dir, t->words, ends[1]});
+    close(ends[1]);
+    if (t->pid > 0)
+        return t;
+    t->pid = 0;
+failed:
+    trial_end(t);
+    return NULL;
 }
 
 int trial_load(const struct gguf_index *index, struct bmoe_error *err)
 {
-    int rc = 0;
-    int stripped = memfd_create("bmoe-trial", MFD_CLOEXEC);
-    int words = memfd_create("bmoe-trial-words", MFD_CLOEXEC);
-    if (stripped >= 0 && words >= 0)
-        rc = gguf_index_write_stripped(index, stripped, err);
-    if (stripped >= 0 && words >= 0 && rc == 0)
-        rc = try_in_child(index, stripped, words, err);
-    if (stripped >= 0)
-        close(stripped);
-    if (words >= 0)
-        close(words);
+    struct trial *t = trial_begin(index, NULL);
+    int rc = trial_wait(t, TRIAL_ENDED, err);
+    trial_end(t);
     return rc;
 }

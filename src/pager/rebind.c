@@ -1,17 +1,18 @@
 /*
- * The import slots of one library, pointed elsewhere for the time of a load.
+ * The import slots of one library, pointed elsewhere for the time of a load or of an allocation.
  *
  * An imported function is called through a pointer that the dynamic loader filled in: one slot per
  * JUMP_SLOT or GLOB_DAT relocation. The slots of a library linked with -z now lie in pages that the
  * loader made read-only (RELRO), so they are made writable for the store and read-only again.
  *
- * The functions put there pass everything on to this object's own mmap and madvise, never to what
+ * The functions put there pass everything on to this object's own mmap and the like, never to what
  * the slot held: under lazy binding that is the resolver, which would overwrite the slot. They may
  * still be entered, by a thread that had read the slot, after rebind_end; then they only pass on.
  */
 #include "pager/rebind.h"
 
 #include "base/error.h"
+#include "pager/pager_internal.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -48,7 +49,7 @@
 #define RELOC_SYMBOL(info) ELF32_R_SYM(info)
 #endif
 
-struct slot {
+struct import_slot {
     uintptr_t *at;
     uintptr_t was;
     uintptr_t now;
@@ -60,7 +61,7 @@ struct slot {
 /* The slots changed at the moment. Guarded by lock, which is held from begin to end. */
 static struct {
     pthread_mutex_t lock;
-    struct slot slots[SLOTS_MAX];
+    struct import_slot slots[SLOTS_MAX];
     size_t n_slots;
 } changed = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -72,6 +73,7 @@ struct span {
 struct load {
     rebind_map_fn *fn; /* NULL: no load in progress */
     void *ctx;
+    bool huge;          /* instead of a load, allocations that ask for huge pages */
     struct span *given; /* what fn gave out; owned */
     size_t n_given;
     unsigned n_answered;
@@ -139,9 +141,22 @@ static int slot_posix_madvise(void *addr, size_t bytes, int advice)
     return was_given(addr) ? 0 : posix_madvise(addr, bytes, advice);
 }
 
-/* What stands in for an import of that name; 0 when it is left alone. */
-static uintptr_t stand_in(const char *name)
+/* Most of what is this large is filled at once; a rest of it is part of every plan. */
+#define HUGE_FROM ((size_t)4 << 20)
+
+static int slot_posix_memalign(void **out, size_t alignment, size_t bytes)
 {
+    int rc = posix_memalign(out, alignment, bytes);
+    if (rc == 0 && current.huge && bytes >= HUGE_FROM)
+        memory_huge(*out, (char *)*out + bytes);
+    return rc;
+}
+
+/* What stands in for an import of that name; 0 when it is left alone. */
+static uintptr_t stand_in(const char *name, bool huge)
+{
+    if (huge)
+        return strcmp(name, "posix_memalign") == 0 ? (uintptr_t)slot_posix_memalign : 0;
     if (strcmp(name, "mmap") == 0)
         return (uintptr_t)slot_mmap;
     if (strcmp(name, "mmap64") == 0)
@@ -218,18 +233,20 @@ static void add_slot(const struct imports *im, uintptr_t at, uintptr_t now)
             return;
     if (changed.n_slots < SLOTS_MAX)
         changed.slots[changed.n_slots++] =
-            (struct slot){.at = where,
-                          .was = *where,
-                          .now = now,
-                          .read_only = at >= im->relro.start && at < im->relro.end};
+            (struct import_slot){.at = where,
+                                 .was = *where,
+                                 .now = now,
+                                 .read_only = at >= im->relro.start && at < im->relro.end};
 }
 
 struct wanted {
     const char *library;
+    bool huge; /* the allocator's imports instead of the mapping's */
 };
 
 /* Rel and Rela begin alike: r_offset, r_info. */
-static void scan_relocations(const struct imports *im, uintptr_t table, size_t bytes, bool is_rela)
+static void scan_relocations(const struct imports *im, uintptr_t table, size_t bytes, bool is_rela,
+                             bool huge)
 {
     size_t step = is_rela ? sizeof(ElfW(Rela)) : sizeof(ElfW(Rel));
     for (uintptr_t at = table; table && at + step <= table + bytes; at += step) {
@@ -237,7 +254,7 @@ static void scan_relocations(const struct imports *im, uintptr_t table, size_t b
         if (RELOC_TYPE(r->r_info) != RELOC_JUMP_SLOT && RELOC_TYPE(r->r_info) != RELOC_GLOB_DAT)
             continue;
         const ElfW(Sym) *symbol = &im->symbols[RELOC_SYMBOL(r->r_info)];
-        uintptr_t now = stand_in(im->strings + symbol->st_name);
+        uintptr_t now = stand_in(im->strings + symbol->st_name, huge);
         if (symbol->st_shndx == SHN_UNDEF && now)
             add_slot(im, im->base + (uintptr_t)r->r_offset, now);
     }
@@ -247,9 +264,9 @@ static void scan_relocations(const struct imports *im, uintptr_t table, size_t b
 static int scan_object(struct dl_phdr_info *info, size_t size, void *data)
 {
     (void)size;
-    const char *library = ((const struct wanted *)data)->library;
+    const struct wanted *wanted = data;
     const char *slash = strrchr(info->dlpi_name, '/');
-    if (!strstr(slash ? slash + 1 : info->dlpi_name, library))
+    if (!strstr(slash ? slash + 1 : info->dlpi_name, wanted->library))
         return 0;
     struct imports im = {.base = (uintptr_t)info->dlpi_addr};
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
@@ -264,16 +281,16 @@ static int scan_object(struct dl_phdr_info *info, size_t size, void *data)
     }
     if (!im.symbols || !im.strings)
         return 0;
-    scan_relocations(&im, im.jmprel, im.jmprel_bytes, im.jmprel_is_rela);
-    scan_relocations(&im, im.rela, im.rela_bytes, true);
-    scan_relocations(&im, im.rel, im.rel_bytes, false);
+    scan_relocations(&im, im.jmprel, im.jmprel_bytes, im.jmprel_is_rela, wanted->huge);
+    scan_relocations(&im, im.rela, im.rela_bytes, true, wanted->huge);
+    scan_relocations(&im, im.rel, im.rel_bytes, false, wanted->huge);
     return 0;
 }
 
 /* ---- changing them ---- */
 
 /* Other threads may call through the slot meanwhile: one atomic store, no ordering needed. */
-static int slot_store(const struct slot *s, uintptr_t value)
+static int slot_store(const struct import_slot *s, uintptr_t value)
 {
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
     void *start = (void *)((uintptr_t)s->at & ~(page - 1));
@@ -292,13 +309,13 @@ static void restore_slots(size_t n)
     changed.n_slots = 0;
 }
 
-int rebind_begin(const char *library, rebind_map_fn *fn, void *ctx, struct bmoe_error *err)
+/* Changes the wanted slots and keeps the lock, when there are any. */
+static int begin(struct wanted wanted, struct bmoe_error *err)
 {
-    if (current.fn)
+    if (current.fn || current.huge)
         return error_set(err, BMOE_E_MISUSE, BMOE_SCOPE_REQUEST,
                          "this thread is already loading a model");
     pthread_mutex_lock(&changed.lock);
-    struct wanted wanted = {library};
     dl_iterate_phdr(scan_object, &wanted);
     int rc = 0;
     for (size_t i = 0; rc == 0 && i < changed.n_slots; i++) {
@@ -306,19 +323,31 @@ int rebind_begin(const char *library, rebind_map_fn *fn, void *ctx, struct bmoe_
         if (rc < 0)
             restore_slots(i + 1);
     }
-    if (rc < 0 || changed.n_slots == 0) {
-        pthread_mutex_unlock(&changed.lock);
-        return rc < 0 ? error_set_errno(err, BMOE_E_SEAM, BMOE_SCOPE_SESSION, -rc,
-                                        "cannot change the mmap import of %s", library)
-                      : 0;
-    }
-    current = (struct load){.fn = fn, .ctx = ctx};
-    return (int)changed.n_slots;
+    if (rc == 0 && changed.n_slots > 0)
+        return (int)changed.n_slots;
+    pthread_mutex_unlock(&changed.lock);
+    return rc < 0 ? error_set_errno(err, BMOE_E_SEAM, BMOE_SCOPE_SESSION, -rc,
+                                    "cannot change the imports of %s", wanted.library)
+                  : 0;
+}
+
+int rebind_begin(const char *library, rebind_map_fn *fn, void *ctx, struct bmoe_error *err)
+{
+    int n = begin((struct wanted){.library = library}, err);
+    if (n > 0)
+        current = (struct load){.fn = fn, .ctx = ctx};
+    return n;
+}
+
+void rebind_huge_begin(const char *library)
+{
+    if (begin((struct wanted){.library = library, .huge = true}, NULL) > 0)
+        current = (struct load){.huge = true};
 }
 
 unsigned rebind_end(void)
 {
-    if (!current.fn)
+    if (!current.fn && !current.huge)
         return 0;
     unsigned n_answered = current.n_answered;
     restore_slots(changed.n_slots);

@@ -11,6 +11,8 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -23,6 +25,7 @@
 static const char *library_path;
 static void *(*map)(int fd, size_t bytes);
 static int (*advise)(void *at, size_t bytes);
+static void *(*allocate)(size_t bytes);
 static char ours[FILE_BYTES];
 
 struct known {
@@ -77,6 +80,51 @@ static void ours_is_answered_and_the_rest_passed_on(void **state)
     close(other);
 }
 
+/* Whether the kernel was asked for huge pages in the mapping that holds the address: "hg" among its
+ * flags. */
+static bool asks_for_huge_pages(const void *at)
+{
+    char line[512];
+    bool here = false, huge = false;
+    FILE *f = fopen("/proc/self/smaps", "r");
+    assert_non_null(f);
+    while (fgets(line, sizeof line, f)) {
+        unsigned long begin, end;
+        if (sscanf(line, "%lx-%lx ", &begin, &end) == 2)
+            here = (uintptr_t)at >= begin && (uintptr_t)at < end;
+        else if (here && strncmp(line, "VmFlags:", 8) == 0)
+            huge = strstr(line, " hg") != NULL;
+    }
+    fclose(f);
+    return huge;
+}
+
+static bool have_huge_pages(void)
+{
+    return sysconf(_SC_PAGESIZE) == 4096 &&
+           access("/sys/kernel/mm/transparent_hugepage", F_OK) == 0;
+}
+
+static void large_memory_asks_for_huge_pages(void **state)
+{
+    (void)state;
+    const size_t large = (size_t)40 << 20, small = (size_t)1 << 20;
+    rebind_huge_begin(strrchr(library_path, '/') + 1);
+    char *a = allocate(large), *b = allocate(small);
+    assert_int_equal(rebind_begin("x", answer_ours, NULL, NULL), BMOE_E_MISUSE);
+    rebind_end();
+    char *c = allocate(large);
+    assert_true(a && b && c);
+    assert_int_equal(asks_for_huge_pages(a + large / 2), have_huge_pages());
+    assert_false(asks_for_huge_pages(b + small / 2));
+    assert_false(asks_for_huge_pages(c + large / 2));
+    free(a);
+    free(b);
+    free(c);
+    rebind_huge_begin("no such library");
+    assert_int_equal(rebind_end(), 0);
+}
+
 int main(int argc, char **argv)
 {
     if (argc != 2)
@@ -87,8 +135,10 @@ int main(int argc, char **argv)
         return 1;
     *(void **)&map = dlsym(library, "slots_map");
     *(void **)&advise = dlsym(library, "slots_advise");
+    *(void **)&allocate = dlsym(library, "slots_allocate");
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ours_is_answered_and_the_rest_passed_on),
+        cmocka_unit_test(large_memory_asks_for_huge_pages),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     dlclose(library);
