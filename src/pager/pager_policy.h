@@ -6,7 +6,8 @@
  * their scores.
  *
  * policy_popular, the pager's: an extent's score is how often it was asked for, every request
- * counting half as much after HALF_LIFE further graphs; the lowest goes first. Three kinds are held
+ * counting half as much after some further graphs, the fewer the more can be kept; the lowest goes
+ * first. Three kinds are held
  * apart: the `keep` most recent arrivals, which a thread may just be about to use and which go
  * after everything scored, and those guessed for the next layer, which go last.
  */
@@ -35,6 +36,7 @@ struct policy {
     uint32_t n_heap, heap_cap;
     uint32_t keep;    /* see above */
     double increment; /* what a request counts now */
+    double growth;    /* of that, each graph */
     uint32_t n;       /* extents held */
 };
 
@@ -45,6 +47,8 @@ extern const struct policy_ops policy_popular;
 
 void policy_init(struct policy *p, const struct policy_ops *ops, struct extent_table *table,
                  uint32_t keep);
+/* The part of all extents that the budget holds: how fast requests fade follows from it. */
+void policy_pace(struct policy *p, double part);
 /* Who goes first among the least used that `fits` takes: one of the lowest POLICY_LOOK of the heap,
  * in which order does not count for much; else who goes first of all. */
 enum { POLICY_LOOK = 127 };

@@ -67,6 +67,7 @@ void sizes_update(struct pager *p)
         p->slot_bytes = slot_bytes_of(p, p->place, p->merge_bytes);
         p->bounce_bytes = bounce_bytes_of(p, p->merge_bytes);
         p->n_active = active_of(p, p->slot_bytes + p->bounce_bytes);
+        policy_pace(&p->policy, (double)p->budget_bytes / (double)p->paged_bytes);
     }
     uint64_t chunk = p->chunk_bytes ? bounce_bytes_of(p, p->chunk_bytes) : 0;
     if (p->bounce_bytes < chunk)

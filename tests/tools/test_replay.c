@@ -47,6 +47,12 @@ static void policies_do_as_by_hand(void **state)
     hits_are("AABCDEA", 3, REPLAY_LRU, 1);
     hits_are("ABAB", 0, REPLAY_BELADY, 0);
     hits_are("AAAA", 1, REPLAY_LFU, 3);
+    hits_are("AAABABCBA", 2, REPLAY_OURS, 5);   /* A stays for C, B goes */
+    hits_are("AAABACADA", 2, REPLAY_OURS, 5);   /* only A pays */
+    hits_are("AAABACADA", 2, REPLAY_STATIC, 5); /* A and B are the most used */
+    hits_are("ABCABCABC", 1, REPLAY_STATIC, 2);
+    hits_are("AAABCDEFA", 2, REPLAY_TINYLFU, 3); /* A is better liked than who passes by */
+    hits_are("AAABCDEFA", 2, REPLAY_LRU, 2);
 }
 
 static void budgets_are_bytes(void **state)

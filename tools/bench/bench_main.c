@@ -5,6 +5,7 @@
 #include "explain.h"
 #include "omp_spin.h"
 #include "replay.h"
+#include "retention.h"
 #include "sweep.h"
 
 #include <errno.h>
@@ -18,6 +19,7 @@ static const char usage[] =
     "Usage: bmoe-bench -m MODEL [OPTION]...\n"
     "       bmoe-bench sweep -m MODEL [-o DIR]\n"
     "       bmoe-bench explain -m MODEL [OPTION]...\n"
+    "       bmoe-bench retention -m MODEL --trained MODEL [-o DIR]\n"
     "       bmoe-bench replay TRACE [--svg FILE]\n"
     "       bmoe-bench device -m MODEL --routes FILE [OPTION]...\n"
     "Prints how near streamed runs come to max(compute, reads), all in one run, as ratios.\n\n"
@@ -160,6 +162,8 @@ int main(int argc, char **argv)
         return sweep_main(argc - 1, argv + 1);
     if (argc > 1 && strcmp(argv[1] + strspn(argv[1], "-"), "explain") == 0)
         return explain_main(argc - 1, argv + 1);
+    if (argc > 1 && strcmp(argv[1], "retention") == 0)
+        return retention_main(argc - 1, argv + 1);
     if (argc > 1 && strcmp(argv[1], "device") == 0)
         return device_main(argc - 1, argv + 1);
     int rc = parse(&o, argc, argv);

@@ -41,7 +41,10 @@ static void print_table(const struct replay_trace *t, const struct rates *r)
            t->n, t->n_layers, t->n_expert, (double)t->total_bytes / (1 << 20));
     for (int p = 0; p < REPLAY_POLICIES; p++)
         printf(" %s |", replay_policy_names[p]);
-    printf("\n|---:|---:|---:|---:|---:|\n");
+    printf("\n|---:|");
+    for (int p = 0; p < REPLAY_POLICIES; p++)
+        printf("---:|");
+    printf("\n");
     for (int b = 0; b < N_BUDGETS; b++) {
         printf("| %d %% |", 100 * (b + 1) / N_BUDGETS);
         for (int p = 0; p < REPLAY_POLICIES; p++)
@@ -75,7 +78,8 @@ static void plot_axes(FILE *out)
 
 static int plot(const struct rates *r, const char *path)
 {
-    static const char *const colours[REPLAY_POLICIES] = {"#1f77b4", "#2ca02c", "#ff7f0e", "#444"};
+    static const char *const colours[REPLAY_POLICIES] = {"#d62728", "#1f77b4", "#2ca02c", "#ff7f0e",
+                                                         "#9467bd", "#8c564b", "#444"};
     FILE *out = fopen(path, "we");
     if (!out) {
         perror(path);

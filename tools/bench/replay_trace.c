@@ -59,17 +59,45 @@ static int read_row(char *line, const int at[N_COLUMNS], unsigned long long valu
     return found == N_COLUMNS ? 0 : -1;
 }
 
-static int add(struct replay_trace *t, uint32_t item)
+static int grow(struct replay_trace *t)
 {
-    if (t->n == t->room) {
-        size_t room = t->room * 2 + 4096;
-        uint32_t *more = realloc(t->items, room * sizeof *more);
-        if (!more)
-            return -1;
-        t->items = more;
-        t->room = room;
-    }
-    t->items[t->n++] = item;
+    size_t room = t->room * 2 + 4096;
+    uint32_t *items = realloc(t->items, room * sizeof *items);
+    if (items)
+        t->items = items;
+    uint8_t *marks = realloc(t->marks, room * sizeof *marks);
+    if (marks)
+        t->marks = marks;
+    if (!items || !marks)
+        return -1;
+    t->room = room;
+    return 0;
+}
+
+int replay_trace_init(struct replay_trace *t)
+{
+    *t = (struct replay_trace){.layer_bytes = malloc(MAX_LAYERS * sizeof *t->layer_bytes)};
+    for (int i = 0; t->layer_bytes && i < MAX_LAYERS; i++)
+        t->layer_bytes[i] = 1;
+    return t->layer_bytes ? 0 : -1;
+}
+
+int replay_trace_add(struct replay_trace *t, uint32_t layer, uint32_t n_expert, uint32_t expert,
+                     uint64_t bytes, unsigned marks)
+{
+    if (layer >= MAX_LAYERS || n_expert == 0 || n_expert > MAX_EXPERTS || expert >= n_expert ||
+        (t->n_expert && t->n_expert < n_expert))
+        return -1;
+    if (!t->n_expert)
+        t->n_expert = n_expert;
+    if (t->n_layers <= layer)
+        t->n_layers = layer + 1;
+    if (bytes)
+        t->layer_bytes[layer] = bytes;
+    if (t->n == t->room && grow(t) < 0)
+        return -1;
+    t->items[t->n] = layer * t->n_expert + expert;
+    t->marks[t->n++] = (uint8_t)marks;
     return 0;
 }
 
@@ -77,28 +105,26 @@ static int add(struct replay_trace *t, uint32_t item)
 static int take_row(struct replay_trace *t, struct routing *r, const unsigned long long *v)
 {
     unsigned long long key[4] = {v[TURN], v[PHASE], v[PHASE] ? v[STEP] : 0, v[LAYER]};
-    if (v[LAYER] >= MAX_LAYERS || v[N_EXPERT] == 0 || v[N_EXPERT] > MAX_EXPERTS ||
-        v[EXPERT] >= v[N_EXPERT] || (t->n_expert && t->n_expert < v[N_EXPERT]))
+    unsigned marks = v[PHASE] ? 0 : REPLAY_PROMPT;
+    if (v[LAYER] >= MAX_LAYERS || v[N_EXPERT] > MAX_EXPERTS || v[EXPERT] >= v[N_EXPERT])
         return -1;
-    if (!t->n_expert)
-        t->n_expert = (uint32_t)v[N_EXPERT];
-    if (t->n_layers <= v[LAYER])
-        t->n_layers = (uint32_t)v[LAYER] + 1;
-    if (v[BYTES])
-        t->layer_bytes[v[LAYER]] = v[BYTES];
     if (memcmp(key, r->key, sizeof key) != 0) {
+        marks |= REPLAY_ROUTING;
+        if (memcmp(key, r->key, 3 * sizeof *key) != 0)
+            marks |= REPLAY_GRAPH;
         memcpy(r->key, key, sizeof key);
         r->from = t->n;
     }
-    uint32_t item = (uint32_t)(v[LAYER] * t->n_expert + v[EXPERT]);
+    uint32_t item = (uint32_t)(v[LAYER] * (t->n_expert ? t->n_expert : v[N_EXPERT]) + v[EXPERT]);
     for (size_t i = r->from; i < t->n; i++)
         if (t->items[i] == item)
             return 0;
-    return add(t, item);
+    return replay_trace_add(t, (uint32_t)v[LAYER], (uint32_t)v[N_EXPERT], (uint32_t)v[EXPERT],
+                            v[BYTES], marks);
 }
 
 /* From the end: when each item is used again, and which occur at all. */
-static int link_uses(struct replay_trace *t)
+int replay_trace_finish(struct replay_trace *t)
 {
     size_t n_items = (size_t)t->n_layers * t->n_expert;
     uint32_t *last = malloc(n_items * sizeof *last);
@@ -142,19 +168,17 @@ static int read_lines(struct replay_trace *t, FILE *file, const char *path)
 
 int replay_trace_read(struct replay_trace *t, const char *path)
 {
-    *t = (struct replay_trace){.layer_bytes = malloc(MAX_LAYERS * sizeof *t->layer_bytes)};
+    bool ready = replay_trace_init(t) == 0;
     FILE *file = fopen(path, "re");
     int rc = -1;
     if (!file) {
         perror(path);
-    } else if (t->layer_bytes) {
-        for (int i = 0; i < MAX_LAYERS; i++)
-            t->layer_bytes[i] = 1;
+    } else if (ready) {
         rc = read_lines(t, file, path);
     }
     if (file)
         fclose(file);
-    if (rc == 0 && link_uses(t) < 0)
+    if (rc == 0 && replay_trace_finish(t) < 0)
         rc = wrong(path, 0, "no memory");
     if (rc < 0)
         replay_trace_fini(t);
@@ -164,6 +188,7 @@ int replay_trace_read(struct replay_trace *t, const char *path)
 void replay_trace_fini(struct replay_trace *t)
 {
     free(t->items);
+    free(t->marks);
     free(t->next);
     free(t->layer_bytes);
     *t = (struct replay_trace){0};
