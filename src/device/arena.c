@@ -10,7 +10,6 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 static const struct layer *layer_at(const struct arena *a, uint32_t layer)
@@ -119,30 +118,29 @@ static void *loader_main(void *arg)
     return NULL;
 }
 
-static bool start_loader(struct arena *a, unsigned i, uint64_t buffer_bytes)
+static bool start_loader(struct arena *a, unsigned i)
 {
     struct loader *r = &a->loaders[i];
     sigset_t all, before;
     r->arena = a;
-    r->buffer_bytes = buffer_bytes;
-    if (buffer_bytes) {
-        void *m =
-            mmap(NULL, buffer_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        r->buffer = m == MAP_FAILED ? NULL : m;
-    }
-    if (buffer_bytes && !r->buffer)
-        return false;
+    r->buffer = a->buffers.base + i * a->buffers.step;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are for the caller's threads */
     bool ok = pthread_create(&r->thread, NULL, loader_main, r) == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (!ok && r->buffer)
-        munmap(r->buffer, buffer_bytes);
-    if (ok) {
-        a->n_loaders++;
-        a->count.buffer_bytes += buffer_bytes;
-    }
+    a->n_loaders += ok;
     return ok;
+}
+
+static bool start_loaders(struct arena *a)
+{
+    unsigned n = a->config.n_loaders < ARENA_MAX_LOADERS ? a->config.n_loaders : ARENA_MAX_LOADERS;
+    if (!pager_buffers_init(&a->buffers, n, arena_load_buffer_bytes(a->config.layers)))
+        return false;
+    a->count.buffer_bytes = a->buffers.bytes;
+    for (unsigned i = 0; i < n && start_loader(a, i); i++)
+        ;
+    return a->n_loaders > 0; /* fewer are slower, not wrong */
 }
 
 static bool alloc_fills(struct arena *a)
@@ -179,11 +177,7 @@ int arena_create(struct arena **out, const struct arena_config *config, struct b
     pthread_mutex_init(&a->lock, NULL);
     pthread_cond_init(&a->work, NULL);
     pthread_cond_init(&a->done, NULL);
-    bool ok = alloc_fills(a);
-    uint64_t bytes = arena_load_buffer_bytes(config->layers);
-    for (unsigned i = 0; ok && i < config->n_loaders && i < ARENA_MAX_LOADERS; i++)
-        ok = start_loader(a, i, bytes) || i > 0; /* fewer loaders are slower, not wrong */
-    if (!ok) {
+    if (!alloc_fills(a) || !start_loaders(a)) {
         arena_destroy(a);
         return error_set(err, BMOE_E_MEMORY, BMOE_SCOPE_REQUEST, "no memory for the loaders");
     }
@@ -199,11 +193,9 @@ void arena_destroy(struct arena *a)
     a->stop = true;
     pthread_cond_broadcast(&a->work);
     pthread_mutex_unlock(&a->lock);
-    for (unsigned i = 0; i < a->n_loaders; i++) {
+    for (unsigned i = 0; i < a->n_loaders; i++)
         pthread_join(a->loaders[i].thread, NULL);
-        if (a->loaders[i].buffer)
-            munmap(a->loaders[i].buffer, a->loaders[i].buffer_bytes);
-    }
+    pager_buffers_fini(&a->buffers);
     pthread_cond_destroy(&a->work);
     pthread_cond_destroy(&a->done);
     pthread_mutex_destroy(&a->lock);

@@ -36,8 +36,7 @@ struct arena_job {
 struct loader {
     struct arena *arena;
     pthread_t thread;
-    char *buffer;
-    uint64_t buffer_bytes;
+    char *buffer;                                   /* of arena.buffers */
     uint64_t read_bytes, host_bytes, carried_bytes; /* of the present job */
 };
 
@@ -54,6 +53,7 @@ struct arena {
     atomic_bool failed; /* relaxed; error is read under the lock */
     struct bmoe_error error;
     struct arena_counters count;
+    struct pager_buffers buffers;
     struct loader loaders[ARENA_MAX_LOADERS];
     unsigned n_loaders;
 };

@@ -1,34 +1,61 @@
-/* Row by row through floats, so that little more than the result is in memory. */
+/* Row by row through floats, piece by piece from wherever the bytes are, so that little more than
+ * the result is in memory. */
 #include "device/convert.h"
+
+#include "device/layer_bytes.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-char *convert_weight(const struct ggml_tensor *t, const char *data, enum ggml_type to)
+static void convert_row(enum ggml_type from, enum ggml_type to, const char *row, float *floats,
+                        char *out, int64_t cols)
 {
-    const struct ggml_type_traits *from = ggml_get_type_traits(t->type);
-    int64_t rows = ggml_nrows(t), cols = t->ne[0];
-    size_t from_bytes = ggml_row_size(t->type, cols), to_bytes = ggml_row_size(to, cols);
-    if (t->type != GGML_TYPE_F32 && !from->to_float)
-        return NULL;
-    float *floats = malloc((size_t)cols * sizeof *floats);
-    char *out = malloc((size_t)rows * to_bytes);
-    if (!floats || !out) {
-        free(floats);
-        free(out);
-        return NULL;
+    if (from == GGML_TYPE_F32)
+        memcpy(floats, row, (size_t)cols * sizeof *floats);
+    else
+        ggml_get_type_traits(from)->to_float(row, floats, cols);
+    if (to == GGML_TYPE_F32)
+        memcpy(out, floats, (size_t)cols * sizeof *floats);
+    else
+        ggml_quantize_chunk(to, floats, out, 0, 1, cols, NULL);
+}
+
+static bool convert_all(const struct layer_source *s, struct pager *pager, enum ggml_type to,
+                        char *buffer, float *floats, char *out)
+{
+    const struct ggml_tensor *t = s->tensor;
+    const int64_t cols = t->ne[0];
+    const size_t from_bytes = ggml_row_size(t->type, cols), to_bytes = ggml_row_size(to, cols);
+    const uint64_t whole = ggml_nbytes(t), step = layer_piece_bytes(s);
+    for (uint64_t at = 0; at < whole; at += step) {
+        uint64_t bytes = whole - at < step ? whole - at : step;
+        struct layer_bytes b;
+        struct bmoe_error ignored;
+        if (layer_bytes_get(&b, s, pager, at, bytes, buffer, &ignored) < 0)
+            return false;
+        const char *row = b.data;
+        for (uint64_t end = at + bytes, r = at; r < end; r += from_bytes, out += to_bytes)
+            convert_row(t->type, to, row + (r - at), floats, out, cols);
+        layer_bytes_put(&b, pager);
     }
-    for (int64_t r = 0; r < rows; r++) {
-        const char *row = data + (size_t)r * from_bytes;
-        if (t->type == GGML_TYPE_F32)
-            memcpy(floats, row, from_bytes);
-        else
-            from->to_float(row, floats, cols);
-        if (to == GGML_TYPE_F32)
-            memcpy(out + (size_t)r * to_bytes, floats, to_bytes);
-        else
-            ggml_quantize_chunk(to, floats, out + (size_t)r * to_bytes, 0, 1, cols, NULL);
+    return true;
+}
+
+char *convert_weight(const struct layer_source *s, struct pager *pager, enum ggml_type to)
+{
+    const struct ggml_tensor *t = s->tensor;
+    if (t->type != GGML_TYPE_F32 && !ggml_get_type_traits(t->type)->to_float)
+        return NULL;
+    struct pager_buffers buffer;
+    if (!pager_buffers_init(&buffer, 1, layer_buffer_bytes(s)))
+        return NULL;
+    float *floats = malloc((size_t)t->ne[0] * sizeof *floats);
+    char *out = malloc((size_t)ggml_nrows(t) * ggml_row_size(to, t->ne[0]));
+    if (!floats || !out || !convert_all(s, pager, to, buffer.base, floats, out)) {
+        free(out);
+        out = NULL;
     }
     free(floats);
+    pager_buffers_fini(&buffer);
     return out;
 }

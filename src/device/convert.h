@@ -4,10 +4,10 @@
 #ifndef BMOE_DEVICE_CONVERT_H
 #define BMOE_DEVICE_CONVERT_H
 
-#include <ggml.h>
+#include "device/layers.h"
 
-/* The rows of `t`, whose bytes (as in the file) are at data, in type `to`; the caller frees it.
- * NULL when ggml cannot, or there is no memory. */
-char *convert_weight(const struct ggml_tensor *t, const char *data, enum ggml_type to);
+/* All rows of a dense weight in type `to`; the caller frees them. NULL when ggml cannot, a read
+ * fails, or there is no memory: the weight is then done without. */
+char *convert_weight(const struct layer_source *s, struct pager *pager, enum ggml_type to);
 
 #endif

@@ -3,153 +3,19 @@
  * extra buffer type, whose memory may be tied to a tensor's address, roles of other types or shapes
  * have places of their own.
  */
-#include "device/layers.h"
+#include "device/layers_internal.h"
 
 #include "base/error.h"
-#include "device/convert.h"
 #include "device/device_check.h"
-#include "device/device_probe.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-/* Experts of a token, when a device is asked about them. */
-enum { PROBE_USED = 4 };
-
-#define GRAPH_USE_OTHER_THAN_MATRIX (~(unsigned)(GRAPH_USE_MATRIX | GRAPH_USE_EXPERTS))
-
-/* Kinds of memory. A device may hold a WEIGHTS buffer in a form that only its matmuls read, so what
- * other ops read lies in one of usage ANY; a backend is chosen for those ops by their neighbours.
- */
-enum kind { KIND_PLAIN, KIND_OWN, KIND_EXTRA, N_KINDS };
-
-/* A place in every slot, or in the resident buffer. */
-struct region {
-    const char *role;
-    enum kind kind;
-    enum ggml_type type;
-    int64_t ne[GGML_MAX_DIMS];
-    uint64_t bytes, offset;
-    unsigned written; /* bits of slots in which zeros were written to it as a whole */
-};
-
-/* While the table is made: what is decided of each entry. */
-struct decision {
-    ggml_backend_buffer_type_t buft; /* NULL: the host */
-    enum kind kind;
-    enum ggml_type type;
-    uint32_t region;       /* of the slots */
-    uint64_t bytes, where; /* where: in the resident buffer */
-};
-
-/* What device_check_matrix said. */
-struct verdict {
-    ggml_backend_buffer_type_t buft;
-    enum ggml_type type;
-    bool experts, right;
-    int64_t ne[2];
-};
-
-struct making {
-    const struct layers_config *config;
-    struct verdict verdicts[64];
-    unsigned n_verdicts;
-    struct layers *l;
-    struct decision *of;
-    struct region *regions;
-    uint32_t n_regions;
-    ggml_backend_buffer_type_t bufts[N_KINDS]; /* NULL: none of this kind */
-    struct bmoe_error *err;
-};
 
 static const char *role_of(const struct layer_source *s)
 {
     const char *dot = strchr(s->tensor->name, '.');
     dot = dot ? strchr(dot + 1, '.') : NULL;
     return dot ? dot + 1 : s->tensor->name;
-}
-
-static int refuse(struct making *m, const struct layer_source *s)
-{
-    return error_set(m->err, BMOE_E_DEVICE, BMOE_SCOPE_REQUEST, "%s %s experts of type %s (%s)",
-                     ggml_backend_dev_name(m->config->device),
-                     m->l->wrong_type == s->tensor->type ? "multiplies wrong" : "does not multiply",
-                     ggml_type_name(s->tensor->type), s->tensor->name);
-}
-
-/* Whether the device multiplies right from such a matrix, asked once of each kind. */
-static bool multiplies_right(struct making *m, ggml_backend_buffer_type_t buft, enum ggml_type type,
-                             const int64_t *ne, bool experts)
-{
-    struct verdict *v = m->verdicts;
-    if (!m->config->backend)
-        return true;
-    for (unsigned i = 0; i < m->n_verdicts; i++, v++)
-        if (v->buft == buft && v->type == type && v->experts == experts &&
-            memcmp(v->ne, ne, sizeof v->ne) == 0)
-            return v->right;
-    if (m->n_verdicts == sizeof m->verdicts / sizeof m->verdicts[0])
-        return true;
-    *v = (struct verdict){.buft = buft, .type = type, .experts = experts};
-    memcpy(v->ne, ne, sizeof v->ne);
-    v->right = device_check_matrix(m->config->backend, buft, type, ne, experts);
-    m->n_verdicts++;
-    if (!v->right)
-        m->l->wrong_type = type;
-    return v->right;
-}
-
-/* The buffer type to multiply a matrix from, in a type that may be another than the file's. */
-static ggml_backend_buffer_type_t matrix_type(struct making *m, enum ggml_type type,
-                                              const int64_t *ne, bool experts)
-{
-    ggml_backend_buffer_type_t buft = device_probe_matrix(
-        m->config->device, type, ne, experts ? PROBE_USED : 0, m->config->n_tokens);
-    return buft && multiplies_right(m, buft, type, ne, experts) ? buft : NULL;
-}
-
-/* A dense matrix in the file's type, or carried in another, or left on the host. */
-static void decide_dense(struct making *m, struct layer_entry *e, struct decision *d)
-{
-    const struct ggml_tensor *t = e->src.tensor;
-    d->type = t->type;
-    d->buft = matrix_type(m, t->type, t->ne, false);
-    if (d->buft)
-        return;
-    const enum ggml_type *to = device_probe_carried(t->type);
-    while (*to != GGML_TYPE_COUNT && (*to == t->type || t->ne[0] % ggml_blck_size(*to) != 0 ||
-                                      !(d->buft = matrix_type(m, *to, t->ne, false))))
-        to++;
-    if (!d->buft)
-        return;
-    uint64_t bytes = ggml_row_size(*to, t->ne[0]) * (uint64_t)ggml_nrows(t);
-    if (e->src.base && m->l->host_bytes + bytes <= m->config->convert_limit)
-        e->carried = convert_weight(t, e->src.base, *to);
-    if (!e->carried) {
-        d->buft = NULL;
-        return;
-    }
-    d->type = *to;
-    m->l->host_bytes += bytes;
-    m->l->n_carried++;
-}
-
-static int decide(struct making *m, struct layer_entry *e, struct decision *d)
-{
-    struct ggml_tensor *t = e->src.tensor;
-    d->type = t->type;
-    if (e->src.site != GRAPH_NONE) {
-        d->buft = matrix_type(m, t->type, t->ne, true);
-        return d->buft ? BMOE_OK : refuse(m, &e->src);
-    }
-    if (e->src.refused)
-        d->buft = NULL;
-    else if (e->src.uses & GRAPH_USE_OTHER_THAN_MATRIX)
-        d->buft = m->bufts[KIND_PLAIN];
-    else
-        decide_dense(m, e, d);
-    m->l->n_kept += d->buft == NULL;
-    return BMOE_OK;
 }
 
 static uint64_t aligned(uint64_t bytes, ggml_backend_buffer_type_t buft)
@@ -405,10 +271,6 @@ static int index_all(struct making *m)
                              "the experts of %s are not of the shape of a layer",
                              e->src.tensor->name);
         }
-        uint64_t whole = e->src.slice_bytes * (e->src.site == GRAPH_NONE ? e->src.n_slices : 1);
-        bool read = m->of[i].buft && !e->src.base && !e->carried;
-        if (read && whole > l->largest_slice)
-            l->largest_slice = whole;
     }
     return BMOE_OK;
 }
@@ -419,14 +281,14 @@ static int decide_all(struct making *m)
     for (uint32_t i = 0; i < l->n_entries; i++) {
         struct layer_entry *e = &l->entries[i];
         struct decision *d = &m->of[i];
-        int rc = decide(m, e, d);
+        int rc = layers_decide(m, e, d);
         if (rc < 0)
             return rc;
         if (!d->buft)
             continue;
-        d->kind = d->buft != m->bufts[KIND_OWN]               ? KIND_EXTRA
-                  : e->src.uses & GRAPH_USE_OTHER_THAN_MATRIX ? KIND_PLAIN
-                                                              : KIND_OWN;
+        d->kind = d->buft != m->bufts[KIND_OWN] ? KIND_EXTRA
+                  : read_otherwise(&e->src)     ? KIND_PLAIN
+                                                : KIND_OWN;
         m->bufts[d->kind] = d->buft;
         d->bytes = size_in(d, e->src.tensor);
         e->resident = m->config->dense_resident && e->src.site == GRAPH_NONE;

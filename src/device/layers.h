@@ -20,6 +20,7 @@
 
 #include "base/log.h"
 #include "graph/graph_map.h"
+#include "pager/pager.h"
 
 #include <ggml-backend.h>
 
@@ -38,8 +39,13 @@ struct layer_source {
     uint64_t file_offset;       /* of slice 0 */
     uint64_t slice_bytes;
     uint32_t n_slices;
-    uint32_t first_extent; /* of the pager, LAYERS_NONE: not paged in the file's layout */
-    const char *base;      /* its bytes as in the file, in memory; NULL: not there */
+    uint32_t first_extent; /* of the pager, LAYERS_NONE: not paged by slices */
+    const char *base;      /* its bytes in memory; NULL: not there, or in pages */
+    /* Makes the file's bytes of what memory has, at base or in pages, by whole groups of rows;
+     * NULL: they are the same. */
+    void (*restore)(const void *ctx, void *dst, const void *src, size_t bytes);
+    const void *restore_ctx;
+    uint32_t restore_rows;
 };
 
 /* What ggml_tensor fields a binding replaces. */
@@ -90,13 +96,13 @@ struct layers {
     uint64_t device_bytes, host_bytes; /* of all buffers; of converted weights */
     uint32_t n_carried, n_kept;        /* converted; staying on the host */
     enum ggml_type wrong_type; /* the device multiplies it wrong; GGML_TYPE_COUNT: none seen */
-    uint64_t largest_slice;    /* file bytes of an expert, or of a dense weight to be read */
     bool bound;
 };
 
 struct layers_config {
     ggml_backend_dev_t device;
     ggml_backend_t backend; /* of it, for trial products; NULL: none are made */
+    struct pager *pager;    /* reads what is to be converted */
     unsigned n_slots;
     bool dense_resident;
     uint64_t convert_limit; /* bytes of host memory for converted weights */
@@ -105,8 +111,7 @@ struct layers_config {
 };
 
 /* Sorts the sources (borrowed for the call) and decides every place; allocates device memory. Fails
- * with DEVICE and the reason when the device refuses an expert type or has no room. Conversions
- * read through `base`; a source that is to be converted and has none stays on the host. */
+ * with DEVICE and the reason when the device refuses an expert type or has no room. */
 int layers_create(struct layers **out, const struct layers_config *config,
                   const struct layer_source *sources, uint32_t n, struct bmoe_error *err);
 void layers_destroy(struct layers *l);

@@ -62,6 +62,7 @@ int prefill_create(struct prefill **out, const struct prefill_config *config,
     p->config = *config;
     struct layers_config lc = {.device = config->device,
                                .backend = config->backend,
+                               .pager = config->pager,
                                .n_slots = config->n_slots,
                                .dense_resident = config->dense_resident,
                                .convert_limit = config->convert_limit,

@@ -134,7 +134,7 @@ uint64_t prefill_plan_bytes(const struct bmoe_session *s)
         most = of_layer[layer] > most ? of_layer[layer] : most;
         slice = one > slice ? one : slice;
     }
-    uint64_t loaders = s->o.prefill_loaders * pager_direct_buffer_bytes(slice);
+    uint64_t loaders = pager_buffers_bytes(s->o.prefill_loaders, pager_direct_buffer_bytes(slice));
     return loaders + (shares_memory(s) ? n_slots(s) * most : 0);
 }
 
@@ -178,8 +178,13 @@ static void describe_source(const struct bmoe_session *s, uint32_t weight, uint3
                                  .n_slices = experts ? (uint32_t)g->tensor->ne[2] : 1,
                                  .first_extent = LAYERS_NONE};
     out->slice_bytes = w->file->bytes / out->n_slices;
-    if (w->traits)
-        return; /* in memory it has another layout */
+    if (w->traits && !w->rows.map)
+        return; /* in memory it has a layout of which there is no way back */
+    if (w->traits) {
+        out->restore = repack_restore;
+        out->restore_ctx = &w->rows;
+        out->restore_rows = REPACK_GROUP_ROWS;
+    }
     if (w->kind != WEIGHT_PAGED)
         out->base = w->base;
     else if (experts)

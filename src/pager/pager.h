@@ -184,6 +184,19 @@ int pager_direct_read(struct pager *p, int file, uint64_t offset, uint64_t bytes
                       const void **data, struct bmoe_error *err);
 const void *pager_lend(struct pager *p, uint32_t extent);
 
+/* Buffers for pager_direct_read, number i at base + i * step, in huge pages where there are some:
+ * the disk then writes to memory that lies together. bytes is what they take, rounded up. False: no
+ * memory. A forked child does not have them. */
+struct pager_buffers {
+    char *base;
+    uint64_t step, bytes;
+    void *map; /* begins before base */
+    uint64_t map_bytes;
+};
+uint64_t pager_buffers_bytes(unsigned n, uint64_t each_bytes);
+bool pager_buffers_init(struct pager_buffers *b, unsigned n, uint64_t each_bytes);
+void pager_buffers_fini(struct pager_buffers *b);
+
 /* True as soon as a read has failed for good; wait-free (an atomic flag): for abort callbacks. */
 bool pager_failed(const struct pager *p);
 

@@ -4,9 +4,38 @@
  */
 #include "pager/pager_internal.h"
 
+#include <sys/mman.h>
+
+#define HUGE_BYTES ((uint64_t)2 << 20)
+
 uint64_t pager_direct_buffer_bytes(uint64_t bytes)
 {
     return file_buffer_bytes(bytes);
+}
+
+uint64_t pager_buffers_bytes(unsigned n, uint64_t each_bytes)
+{
+    return align_up(n * align_up(each_bytes, 4096), HUGE_BYTES);
+}
+
+bool pager_buffers_init(struct pager_buffers *b, unsigned n, uint64_t each_bytes)
+{
+    *b = (struct pager_buffers){.step = align_up(each_bytes, 4096)};
+    b->bytes = pager_buffers_bytes(n, each_bytes);
+    b->map_bytes = b->bytes + HUGE_BYTES;
+    b->map = memory_reserve(b->map_bytes, PROT_READ | PROT_WRITE);
+    if (!b->map)
+        return false;
+    b->base = (char *)b->map + (HUGE_BYTES - (uintptr_t)b->map % HUGE_BYTES);
+    memory_huge(b->base, b->base + b->bytes);
+    return true;
+}
+
+void pager_buffers_fini(struct pager_buffers *b)
+{
+    if (b->map)
+        munmap(b->map, b->map_bytes);
+    *b = (struct pager_buffers){0};
 }
 
 static void note_direct(void *ctx, const struct pager_file *f, uint64_t offset, uint64_t bytes)

@@ -118,3 +118,9 @@ void repack_carry(void *ctx, uint32_t slice, void *dst, const void *src, size_t 
     else
         by_ggml(rr, dst, src, rr->rows.ne[0], rows);
 }
+
+void repack_restore(const void *ctx, void *dst, const void *src, size_t bytes)
+{
+    const struct repack_rows *rr = ctx;
+    tile_map_undo(rr->map, dst, src, bytes / rr->row_bytes);
+}

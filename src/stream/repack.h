@@ -49,6 +49,9 @@ void repack_rows_init(struct repack_rows *rr, struct repack *r, const struct ggm
 /* A pager_carry_fn whose ctx is a struct repack_rows: bytes must be whole groups of 8 rows. */
 void repack_carry(void *ctx, uint32_t slice, void *dst, const void *src, size_t bytes);
 
+/* The way back: bytes of the file from repacked ones. Wants the layout learned. */
+void repack_restore(const void *ctx, void *dst, const void *src, size_t bytes);
+
 /* Rows that may be repacked apart from the others. */
 #define REPACK_GROUP_ROWS 8
 

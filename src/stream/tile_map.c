@@ -76,26 +76,44 @@ static bool tiles_alike(const uint32_t *source, const uint8_t *flips, uint32_t g
 
 /* ---- gathering ---- */
 
-/* Whether `width` bytes of the tile from `out` on are as many whole bytes that follow each other.
- */
-static bool is_run(const uint32_t *source, uint32_t out, unsigned width)
+/* A tile's bits as one direction sees them: output bit o is input bit from[o], turned over where
+ * flips says so. Bits are numbered on both sides through the tile, or through its rows' blocks. */
+struct direction {
+    struct tile_moves *to;
+    const uint32_t *from;
+    const uint8_t *flips;
+    bool undo; /* the output is the side of the rows */
+};
+
+/* Where byte `at` of a side lies. */
+static uint32_t offset_of(const struct tile_map *m, bool rows, uint32_t at)
 {
-    uint32_t from = source[out * 8];
-    if (from % 8)
+    uint32_t row = at / m->block_bytes;
+    return rows ? row * m->blocks * m->block_bytes + at % m->block_bytes : at;
+}
+
+/* Whether bytes follow each other on a side: through the rows only within a block. */
+static bool follow(const struct tile_map *m, bool rows, uint32_t at, unsigned width)
+{
+    return !rows || at / m->block_bytes == (at + width - 1) / m->block_bytes;
+}
+
+/* Whether `width` bytes of the output from `out` on are as many whole bytes that follow each other.
+ */
+static bool is_run(const struct tile_map *m, const struct direction *d, uint32_t out,
+                   unsigned width)
+{
+    uint32_t from = d->from[out * 8];
+    if (from % 8 || !follow(m, d->undo, out, width) || !follow(m, !d->undo, from / 8, width))
         return false;
     for (uint32_t i = 1; i < width * 8; i++)
-        if (source[out * 8 + i] != from + i)
+        if (d->from[out * 8 + i] != from + i)
             return false;
     return true;
 }
 
-static uint32_t offset_of(const struct tile_map *m, struct place p)
-{
-    return p.row * m->blocks * m->block_bytes + p.at / 8;
-}
-
 /* The bits of a byte, a part for each byte they come from and distance they go. */
-static void add_bits(struct tile_map *m, const uint32_t *source, const uint8_t *flips, uint32_t out)
+static void add_bits(const struct tile_map *m, const struct direction *d, uint32_t out)
 {
     struct tile_bits *b = NULL;
     unsigned done = 0, parts = 0;
@@ -103,52 +121,76 @@ static void add_bits(struct tile_map *m, const uint32_t *source, const uint8_t *
         if (done >> i & 1)
             continue;
         if (parts % 2 == 0) {
-            b = &m->bits[m->n_bits++];
-            *b = (struct tile_bits){.out = out, .flip = parts ? 0 : flips[out], .more = parts != 0};
+            b = &d->to->bits[d->to->n_bits++];
+            *b = (struct tile_bits){.out = offset_of(m, d->undo, out),
+                                    .flip = parts ? 0 : d->flips[out],
+                                    .more = parts != 0};
         }
-        struct place p = place_of(source[out * 8 + i], m->group_rows, m->block_bytes * 8);
-        int left = (int)i - (int)(p.at % 8);
-        b->from[parts % 2] = offset_of(m, p);
+        uint32_t p = d->from[out * 8 + i];
+        int left = (int)i - (int)(p % 8);
+        b->from[parts % 2] = offset_of(m, !d->undo, p / 8);
         b->left[parts % 2] = (uint8_t)(left + 8);
         for (unsigned k = i; k < 8; k++) {
-            struct place q = place_of(source[out * 8 + k], m->group_rows, m->block_bytes * 8);
-            if (q.row != p.row || q.at / 8 != p.at / 8 || (int)k - (int)(q.at % 8) != left)
+            uint32_t q = d->from[out * 8 + k];
+            if (q / 8 != p / 8 || (int)k - (int)(q % 8) != left)
                 continue;
-            b->mask[parts % 2] |= (uint8_t)(1 << q.at % 8);
+            b->mask[parts % 2] |= (uint8_t)(1 << q % 8);
             done |= 1u << k;
         }
         parts++;
     }
 }
 
-static void gather(struct tile_map *m, const uint32_t *source, const uint8_t *flips)
+static void gather(const struct tile_map *m, const struct direction *d)
 {
     uint32_t bytes = m->group_rows * m->block_bytes;
     for (uint32_t out = 0; out < bytes;) {
         unsigned w = 0;
-        while (w < TILE_WIDTHS && (out + widths[w] > bytes || !is_run(source, out, widths[w])))
+        while (w < TILE_WIDTHS && (out + widths[w] > bytes || !is_run(m, d, out, widths[w])))
             w++;
         if (w == TILE_WIDTHS) {
-            add_bits(m, source, flips, out++);
+            add_bits(m, d, out++);
             continue;
         }
-        struct place p = place_of(source[out * 8], m->group_rows, m->block_bytes * 8);
-        struct tile_move *v = &m->moves[w][m->n_moves[w]++];
-        *v = (struct tile_move){.out = out, .from = offset_of(m, p)};
-        memcpy(&v->flip, flips + out, widths[w]);
+        struct tile_move *v = &d->to->moves[w][d->to->n_moves[w]++];
+        *v = (struct tile_move){.out = offset_of(m, d->undo, out),
+                                .from = offset_of(m, !d->undo, d->from[out * 8] / 8)};
+        memcpy(&v->flip, d->flips + out, widths[w]);
         out += widths[w];
     }
 }
 
-static bool reserve(struct tile_map *m)
+static bool reserve(struct tile_moves *to, size_t bytes)
 {
-    size_t bytes = (size_t)m->group_rows * m->block_bytes;
-    m->bits = malloc(bytes * 4 * sizeof *m->bits);
-    bool ok = m->bits != NULL;
+    to->bits = malloc(bytes * 4 * sizeof *to->bits);
+    bool ok = to->bits != NULL;
     for (unsigned w = 0; w < TILE_WIDTHS; w++) {
-        m->moves[w] = malloc(bytes / widths[w] * sizeof *m->moves[w]);
-        ok = ok && m->moves[w];
+        to->moves[w] = malloc(bytes / widths[w] * sizeof *to->moves[w]);
+        ok = ok && to->moves[w];
     }
+    return ok;
+}
+
+/* Both directions, of the first tile. */
+static bool gather_both(struct tile_map *m, const uint32_t *source, const uint8_t *flips)
+{
+    uint32_t bytes = m->group_rows * m->block_bytes, bits = bytes * 8;
+    uint32_t *from = malloc(2 * (size_t)bits * sizeof *from);
+    uint8_t *back = calloc(bytes, 1);
+    bool ok = from && back && reserve(&m->apply, bytes) && reserve(&m->undo, bytes);
+    for (uint32_t o = 0; ok && o < bits; o++) {
+        struct place p = place_of(source[o], m->group_rows, m->block_bytes * 8);
+        uint32_t i = p.row * m->block_bytes * 8 + p.at;
+        from[o] = i;
+        from[bits + i] = o;
+        back[i / 8] |= (uint8_t)(bit_of(flips, o) << i % 8);
+    }
+    if (ok) {
+        gather(m, &(struct direction){&m->apply, from, flips, false});
+        gather(m, &(struct direction){&m->undo, from + bits, back, true});
+    }
+    free(from);
+    free(back);
     return ok;
 }
 
@@ -157,7 +199,7 @@ static bool reserve(struct tile_map *m)
 static bool same_as_asked(const struct tile_map *m, tile_repack_fn *repack, void *ctx)
 {
     size_t bytes = (size_t)CHECK_ROWS * m->blocks * m->block_bytes;
-    uint8_t *in = malloc(3 * bytes);
+    uint8_t *in = malloc(4 * bytes);
     if (!in)
         return false;
     uint32_t x = 2463534242;
@@ -167,7 +209,9 @@ static bool same_as_asked(const struct tile_map *m, tile_repack_fn *repack, void
     }
     repack(ctx, in + bytes, in, CHECK_ROWS, m->blocks);
     tile_map_apply(m, in + 2 * bytes, in, CHECK_ROWS);
-    bool same = memcmp(in + bytes, in + 2 * bytes, bytes) == 0;
+    tile_map_undo(m, in + 3 * bytes, in + bytes, CHECK_ROWS);
+    bool same =
+        memcmp(in + bytes, in + 2 * bytes, bytes) == 0 && memcmp(in, in + 3 * bytes, bytes) == 0;
     free(in);
     return same;
 }
@@ -185,11 +229,8 @@ bool tile_map_learn(struct tile_map *m, tile_repack_fn *repack, void *ctx, uint3
     for (m->group_rows = 4; ok && m->group_rows <= MAX_GROUP; m->group_rows *= 2)
         if (tiles_alike(source, flips, m->group_rows, block_bytes * 8))
             break;
-    ok = ok && m->group_rows <= MAX_GROUP && reserve(m);
-    if (ok) {
-        gather(m, source, flips);
-        ok = same_as_asked(m, repack, ctx);
-    }
+    ok = ok && m->group_rows <= MAX_GROUP && gather_both(m, source, flips) &&
+         same_as_asked(m, repack, ctx);
     free(in);
     free(source);
     if (!ok)
@@ -197,21 +238,27 @@ bool tile_map_learn(struct tile_map *m, tile_repack_fn *repack, void *ctx, uint3
     return ok;
 }
 
-void tile_map_fini(struct tile_map *m)
+static void drop(struct tile_moves *t)
 {
     for (unsigned w = 0; w < TILE_WIDTHS; w++)
-        free(m->moves[w]);
-    free(m->bits);
+        free(t->moves[w]);
+    free(t->bits);
+}
+
+void tile_map_fini(struct tile_map *m)
+{
+    drop(&m->apply);
+    drop(&m->undo);
     *m = (struct tile_map){0};
 }
 
 /* ---- using ---- */
 
 /* `width` is a constant where this is called. */
-static inline void move(const struct tile_map *m, unsigned w, size_t width, uint8_t *restrict dst,
+static inline void move(const struct tile_moves *t, unsigned w, size_t width, uint8_t *restrict dst,
                         const uint8_t *restrict src)
 {
-    const struct tile_move *v = m->moves[w], *end = v + m->n_moves[w];
+    const struct tile_move *v = t->moves[w], *end = v + t->n_moves[w];
     for (; v < end; v++) {
         uint64_t bytes = 0;
         memcpy(&bytes, src + v->from, width);
@@ -220,14 +267,14 @@ static inline void move(const struct tile_map *m, unsigned w, size_t width, uint
     }
 }
 
-static inline void tile(const struct tile_map *m, uint8_t *restrict dst,
+static inline void tile(const struct tile_moves *t, uint8_t *restrict dst,
                         const uint8_t *restrict src)
 {
-    move(m, 0, 8, dst, src);
-    move(m, 1, 4, dst, src);
-    move(m, 2, 2, dst, src);
-    move(m, 3, 1, dst, src);
-    for (const struct tile_bits *b = m->bits, *end = b + m->n_bits; b < end; b++) {
+    move(t, 0, 8, dst, src);
+    move(t, 1, 4, dst, src);
+    move(t, 2, 2, dst, src);
+    move(t, 3, 1, dst, src);
+    for (const struct tile_bits *b = t->bits, *end = b + t->n_bits; b < end; b++) {
         unsigned one = (unsigned)(src[b->from[0]] & b->mask[0]) << b->left[0];
         unsigned two = (unsigned)(src[b->from[1]] & b->mask[1]) << b->left[1];
         unsigned byte = (one ^ two) >> 8 ^ b->flip;
@@ -235,15 +282,26 @@ static inline void tile(const struct tile_map *m, uint8_t *restrict dst,
     }
 }
 
+/* Walks the rows' side by groups and blocks, the other side tile by tile. */
+static void walk(const struct tile_map *m, const struct tile_moves *t, uint8_t *dst,
+                 const uint8_t *src, size_t rows, bool undo)
+{
+    const size_t row_bytes = (size_t)m->blocks * m->block_bytes;
+    const size_t tile_bytes = (size_t)m->group_rows * m->block_bytes;
+    size_t out = 0;
+    for (size_t r = 0; r < rows; r += m->group_rows)
+        for (uint32_t b = 0; b < m->blocks; b++, out += tile_bytes) {
+            size_t in = r * row_bytes + b * (size_t)m->block_bytes;
+            tile(t, dst + (undo ? in : out), src + (undo ? out : in));
+        }
+}
+
 void tile_map_apply(const struct tile_map *m, void *dst, const void *src, size_t rows)
 {
-    uint8_t *to = dst;
-    size_t row_bytes = (size_t)m->blocks * m->block_bytes;
-    for (size_t r = 0; r < rows; r += m->group_rows) {
-        const uint8_t *from = (const uint8_t *)src + r * row_bytes;
-        for (uint32_t b = 0; b < m->blocks; b++, from += m->block_bytes) {
-            tile(m, to, from);
-            to += (size_t)m->group_rows * m->block_bytes;
-        }
-    }
+    walk(m, &m->apply, dst, src, rows, false);
+}
+
+void tile_map_undo(const struct tile_map *m, void *dst, const void *src, size_t rows)
+{
+    walk(m, &m->undo, dst, src, rows, true);
 }

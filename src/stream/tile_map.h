@@ -3,7 +3,7 @@
  * flips some: groups of 4 or 8 rows, block by block, become tiles in which the rows' blocks are
  * interleaved. Which bit goes where is found out by repacking numbered bits, so nothing here knows
  * a type or a processor, and what was learned is used only after it gave ggml's own bytes for
- * random ones.
+ * random ones, and these back.
  *
  * Why: ggml moves byte by byte where a type packs its scales (Q4_K: 1.4 GB/s a core against
  * memcpy's 10), and a reader repacks every expert it reads. docs/pager.md has the figures.
@@ -15,7 +15,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Where bytes of a tile come from; offsets are from the tile and from its first row's block. */
+/* Where bytes come from. On the side of the tile an offset is from its beginning, on the side of
+ * the rows from the first row's block. */
 struct tile_move {
     uint32_t out, from;
     uint64_t flip; /* bits to be turned over in what was moved */
@@ -31,12 +32,17 @@ struct tile_bits {
 
 enum { TILE_WIDTHS = 4 }; /* moves of 8, 4, 2 and 1 bytes */
 
-struct tile_map {
-    uint32_t group_rows, block_bytes, blocks;
+/* One direction. */
+struct tile_moves {
     struct tile_move *moves[TILE_WIDTHS];
     uint32_t n_moves[TILE_WIDTHS];
     struct tile_bits *bits;
     uint32_t n_bits;
+};
+
+struct tile_map {
+    uint32_t group_rows, block_bytes, blocks;
+    struct tile_moves apply, undo;
 };
 
 /* Repacks `rows` rows of `blocks` blocks, from src to dst. */
@@ -50,5 +56,7 @@ void tile_map_fini(struct tile_map *m);
 
 /* The same as the function learned from; rows is a multiple of group_rows. */
 void tile_map_apply(const struct tile_map *m, void *dst, const void *src, size_t rows);
+/* From tiles back to rows. */
+void tile_map_undo(const struct tile_map *m, void *dst, const void *src, size_t rows);
 
 #endif

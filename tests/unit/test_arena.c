@@ -39,6 +39,13 @@ struct model {
     atomic_bool stop;
 };
 
+/* Memory that is not as the file has it. */
+static void restore(const void *ctx, void *dst, const void *src, size_t bytes)
+{
+    (void)ctx;
+    rig_xor(NULL, 0, dst, src, bytes);
+}
+
 static void describe(struct model *m, uint32_t layer, uint32_t part)
 {
     static const char *const roles[PER_LAYER] = {"attn_q.weight", "ffn_up_exps.weight",
@@ -62,7 +69,11 @@ static void describe(struct model *m, uint32_t layer, uint32_t part)
                                .first_extent = LAYERS_NONE};
     if (part) {
         uint32_t number = m->rig.n_matrices;
-        rig_matrix(&m->rig, s->file_offset, SLICE, N_EXPERT, NULL);
+        rig_matrix(&m->rig, s->file_offset, SLICE, N_EXPERT, layer % 2 ? rig_xor : NULL);
+        if (layer % 2) {
+            s->restore = restore;
+            s->restore_rows = 1;
+        }
         s->first_extent = m->rig.matrix[number].range.first_extent;
     } else if (layer % 2 == 0) {
         m->dense[layer] = malloc(SLICE);
@@ -70,6 +81,11 @@ static void describe(struct model *m, uint32_t layer, uint32_t part)
         for (uint64_t k = 0; k < SLICE; k++)
             ((uint8_t *)m->dense[layer])[k] = rig_byte(s->file_offset + k);
         s->base = m->dense[layer];
+        if (layer == 2) {
+            rig_xor(NULL, 0, m->dense[layer], m->dense[layer], SLICE);
+            s->restore = restore;
+            s->restore_rows = 1;
+        }
     }
 }
 
@@ -90,6 +106,7 @@ static void build(struct model *m, enum bmoe_place place, unsigned n_slots, bool
     m->rig.config.budget_bytes = (uint64_t)2 << 20;
     rig_start(&m->rig);
     struct layers_config lc = {.device = device,
+                               .pager = m->rig.pager,
                                .n_slots = n_slots,
                                .dense_resident = resident,
                                .n_weights = N_SOURCES,

@@ -57,10 +57,12 @@ static void groups_of_four_and_eight_are_learned(void **state)
             in[i] = (uint8_t)rand();
         assert_true(tile_map_learn(&m, by_group, &group, BLOCK, BLOCKS));
         assert_int_equal(m.group_rows, group);
-        assert_int_equal(m.n_moves[1], 5 * group);
+        assert_int_equal(m.apply.n_moves[1], 5 * group);
         by_group(&group, want, in, ROWS, BLOCKS);
         tile_map_apply(&m, out, in, ROWS);
         assert_memory_equal(out, want, BYTES);
+        tile_map_undo(&m, out, want, ROWS);
+        assert_memory_equal(out, in, BYTES);
         tile_map_fini(&m);
     }
 }
@@ -124,6 +126,10 @@ static void check_type(struct repack *r, enum ggml_type type, unsigned *n_known)
         repack_carry(&rows, 0, in + 2 * bytes, in, bytes);
         assert_memory_equal(in + bytes, in + 2 * bytes, bytes);
         assert_memory_not_equal(in, in + bytes, bytes);
+        if (rows.map) {
+            repack_restore(&rows, in + 2 * bytes, in + bytes, bytes);
+            assert_memory_equal(in, in + 2 * bytes, bytes);
+        }
         free(in);
     }
     ggml_free(ctx);
