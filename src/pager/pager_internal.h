@@ -35,7 +35,8 @@ enum {
     PAGER_MAX_POOLS = 16,   /* sizes of slices in a model; a matrix of yet another has no pool */
     PAGER_MAX_VICTIMS = 64, /* extents one reader evicts in one go */
     PAGER_MERGE_BYTES = 256 * 1024,
-    PAGER_CHUNK_BYTES = 1024 * 1024
+    PAGER_CHUNK_BYTES = 1024 * 1024,
+    MEMORY_HUGE_BYTES = 2 * 1024 * 1024
 };
 
 /* A run of equal slices: where they lie in the file and in the store. Fixed once added. */
@@ -231,6 +232,9 @@ bool store_page_present(const struct pager *p, char *addr);
 void *memory_reserve(uint64_t bytes, int prot);
 /* Asks for huge pages wherever a whole one fits between the two; nothing may be there yet. */
 void memory_huge(char *from, char *to);
+bool memory_has_huge(void); /* of MEMORY_HUGE_BYTES, if the system gives any */
+/* As memory_reserve, of huge pages where bytes are a multiple of theirs. */
+void *memory_buffer(uint64_t bytes);
 
 /* pager_size.c, all locked */
 void sizes_update(struct pager *p); /* and lets the readers follow */

@@ -39,7 +39,7 @@ static int reader_bounce(struct reader *r, uint64_t bytes)
         return 0;
     if (r->bounce)
         munmap(r->bounce, r->bounce_bytes);
-    r->bounce = bytes ? memory_reserve(bytes, PROT_READ | PROT_WRITE) : NULL;
+    r->bounce = bytes ? memory_buffer(bytes) : NULL;
     r->bounce_bytes = r->bounce ? bytes : 0;
     return bytes && !r->bounce ? -1 : 0;
 }

@@ -18,6 +18,15 @@ static uint64_t bounce_bytes_of(const struct pager *p, uint64_t group_bytes)
     return align_up(file_buffer_bytes(group_bytes) + p->page, p->page);
 }
 
+/* Of whole huge pages where the budget does not miss what that takes: a direct read into them is
+ * one piece of memory for the disk instead of one for each page. */
+static uint64_t bounce_bytes_within(const struct pager *p, uint64_t group_bytes, uint64_t budget)
+{
+    uint64_t bytes = bounce_bytes_of(p, group_bytes), huge = align_up(bytes, MEMORY_HUGE_BYTES);
+    bool ample = p->config.n_readers * huge <= budget / 16;
+    return ample && memory_has_huge() ? huge : bytes;
+}
+
 uint64_t sizes_floor(const struct pager *p, enum bmoe_place place, uint64_t set_bytes)
 {
     if (p->extents.n == 0)
@@ -33,7 +42,8 @@ uint64_t sizes_floor(const struct pager *p, enum bmoe_place place, uint64_t set_
 uint64_t sizes_ample(const struct pager *p)
 {
     uint64_t group = p->largest_bytes > PAGER_MERGE_BYTES ? p->largest_bytes : PAGER_MERGE_BYTES;
-    uint64_t one = slot_bytes_of(p, p->place, group) + bounce_bytes_of(p, group);
+    uint64_t one =
+        slot_bytes_of(p, p->place, group) + align_up(bounce_bytes_of(p, group), MEMORY_HUGE_BYTES);
     return p->paged_bytes + p->config.n_readers * one;
 }
 
@@ -60,16 +70,16 @@ void sizes_update(struct pager *p)
 {
     if (p->extents.n == 0) {
         /* Pinned ranges only: all readers, and nothing to keep within. */
-        p->bounce_bytes = bounce_bytes_of(p, PAGER_CHUNK_BYTES);
+        p->bounce_bytes = bounce_bytes_within(p, PAGER_CHUNK_BYTES, UINT64_MAX);
         p->n_active = p->config.n_readers;
     } else {
         p->merge_bytes = merge_bytes_of(p);
         p->slot_bytes = slot_bytes_of(p, p->place, p->merge_bytes);
-        p->bounce_bytes = bounce_bytes_of(p, p->merge_bytes);
+        p->bounce_bytes = bounce_bytes_within(p, p->merge_bytes, p->budget_bytes);
         p->n_active = active_of(p, p->slot_bytes + p->bounce_bytes);
         policy_pace(&p->policy, (double)p->budget_bytes / (double)p->paged_bytes);
     }
-    uint64_t chunk = p->chunk_bytes ? bounce_bytes_of(p, p->chunk_bytes) : 0;
+    uint64_t chunk = p->chunk_bytes ? bounce_bytes_within(p, p->chunk_bytes, p->budget_bytes) : 0;
     if (p->bounce_bytes < chunk)
         p->bounce_bytes = chunk;
     p->staging_bytes = 0;

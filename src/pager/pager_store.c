@@ -32,12 +32,32 @@ void *memory_reserve(uint64_t bytes, int prot)
 
 /* Only where a huge page is 2 MiB: with pages of 64 KiB it is 512. What the kernel does not have or
  * does not want to give is done without. */
+bool memory_has_huge(void)
+{
+    return sysconf(_SC_PAGESIZE) == 4096;
+}
+
 void memory_huge(char *from, char *to)
 {
-    const uintptr_t huge = 2 * 1024 * 1024;
+    const uintptr_t huge = MEMORY_HUGE_BYTES;
     uintptr_t begin = ((uintptr_t)from + huge - 1) / huge * huge, end = (uintptr_t)to / huge * huge;
-    if (begin < end && sysconf(_SC_PAGESIZE) == 4096)
+    if (begin < end && memory_has_huge())
         (void)madvise((void *)begin, end - begin, MADV_HUGEPAGE);
+}
+
+void *memory_buffer(uint64_t bytes)
+{
+    if (bytes % MEMORY_HUGE_BYTES)
+        return memory_reserve(bytes, PROT_READ | PROT_WRITE);
+    char *map = memory_reserve(bytes + MEMORY_HUGE_BYTES, PROT_READ | PROT_WRITE);
+    if (!map)
+        return NULL;
+    uint64_t before = (MEMORY_HUGE_BYTES - (uintptr_t)map % MEMORY_HUGE_BYTES) % MEMORY_HUGE_BYTES;
+    if (before)
+        munmap(map, before);
+    munmap(map + before + bytes, MEMORY_HUGE_BYTES - before);
+    memory_huge(map + before, map + before + bytes);
+    return map + before;
 }
 
 int store_create(struct pager *p, struct bmoe_error *err)
