@@ -53,12 +53,18 @@ void list_remove(struct extent_table *t, struct list *l, uint32_t e)
     l->n--;
 }
 
+/* A model adds its matrices one by one, some hundred; what is kept in advance stays for good. */
+static uint64_t with_some_more(uint64_t n)
+{
+    return n + n / 8;
+}
+
 bool extent_table_grow(struct extent_table *t, uint32_t n, uint32_t matrix)
 {
     if (n >= EXTENT_NONE - t->n)
         return false;
     if (t->n + n > t->cap) {
-        uint64_t cap = (uint64_t)t->cap * 2 > t->n + n ? (uint64_t)t->cap * 2 : t->n + n;
+        uint64_t cap = with_some_more((uint64_t)t->n + n);
         if (cap >= EXTENT_NONE)
             cap = t->n + n;
         struct extent *at = realloc(t->at, cap * sizeof *at);
@@ -83,9 +89,7 @@ bool order_ring_reserve(struct order_ring *r, uint64_t n)
         r->next = r->passed = 1;
     if (n <= r->cap)
         return true;
-    uint64_t cap = r->cap ? r->cap : 64;
-    while (cap < n)
-        cap *= 2;
+    uint64_t cap = with_some_more(n < 64 ? 64 : n);
     uint32_t *at = calloc(cap, sizeof *at);
     if (!at)
         return false;

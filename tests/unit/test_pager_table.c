@@ -56,6 +56,27 @@ static void the_ring_keeps_numbers_when_it_grows(void **state)
     free(r.at);
 }
 
+/* Three matrices a layer, as most models have; the pools' lists of frames are 4 bytes an extent. */
+static void an_expert_costs_less_than_256_bytes(void **state)
+{
+    enum { LAYERS = 48, EXPERTS = 512, MATRICES = 3 };
+    struct extent_table t = {0};
+    struct order_ring r = {0};
+    struct policy p;
+    (void)state;
+    policy_init(&p, &policy_popular, &t, 0);
+    for (uint32_t m = 0; m < LAYERS * MATRICES; m++) {
+        assert_true(extent_table_grow(&t, EXPERTS, m));
+        assert_true(order_ring_reserve(&r, 2ull * t.n));
+        assert_true(policy_reserve(&p));
+    }
+    uint64_t bytes = t.cap * sizeof *t.at + (r.cap + p.heap_cap + t.n) * sizeof(uint32_t);
+    assert_true(bytes / (LAYERS * EXPERTS) < 256);
+    policy_fini(&p);
+    free(r.at);
+    free(t.at);
+}
+
 static void lru_gives_the_oldest(void **state)
 {
     struct extent_table t = {0};
@@ -211,6 +232,7 @@ int main(void)
         cmocka_unit_test(lists_keep_their_order),
         cmocka_unit_test(the_table_grows_and_refuses),
         cmocka_unit_test(the_ring_keeps_numbers_when_it_grows),
+        cmocka_unit_test(an_expert_costs_less_than_256_bytes),
         cmocka_unit_test(lru_gives_the_oldest),
         cmocka_unit_test(popular_gives_the_rarest),
         cmocka_unit_test(popular_forgets_slowly),

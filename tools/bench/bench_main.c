@@ -6,7 +6,9 @@
 #include "omp_spin.h"
 #include "replay.h"
 #include "retention.h"
+#include "scale.h"
 #include "sweep.h"
+#include "timeline.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -19,6 +21,8 @@ static const char usage[] =
     "Usage: bmoe-bench -m MODEL [OPTION]...\n"
     "       bmoe-bench sweep -m MODEL [-o DIR]\n"
     "       bmoe-bench explain -m MODEL [OPTION]...\n"
+    "       bmoe-bench timeline -m MODEL [--part N] [-o DIR]\n"
+    "       bmoe-bench scale MODEL...\n"
     "       bmoe-bench retention -m MODEL --trained MODEL [-o DIR]\n"
     "       bmoe-bench replay TRACE [--svg FILE]\n"
     "       bmoe-bench device -m MODEL --routes FILE [OPTION]...\n"
@@ -148,6 +152,22 @@ static int run_all(struct bench_case *cases, unsigned n, const struct bench_opti
     return 0;
 }
 
+typedef int command_fn(int argc, char **argv);
+
+static command_fn *find_command(const char *name)
+{
+    static const struct {
+        const char *name;
+        command_fn *run;
+    } commands[] = {{"sweep", sweep_main},         {"explain", explain_main},
+                    {"timeline", timeline_main},   {"scale", scale_main},
+                    {"retention", retention_main}, {"device", device_main}};
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+        if (strcmp(name, commands[i].name) == 0)
+            return commands[i].run;
+    return NULL;
+}
+
 int main(int argc, char **argv)
 {
     struct bench_options o = {
@@ -158,14 +178,9 @@ int main(int argc, char **argv)
     if (argc > 1 && strcmp(argv[1], "replay") == 0)
         return replay_main(argc - 1, argv + 1);
     omp_spin_settle(argv);
-    if (argc > 1 && strcmp(argv[1], "sweep") == 0)
-        return sweep_main(argc - 1, argv + 1);
-    if (argc > 1 && strcmp(argv[1] + strspn(argv[1], "-"), "explain") == 0)
-        return explain_main(argc - 1, argv + 1);
-    if (argc > 1 && strcmp(argv[1], "retention") == 0)
-        return retention_main(argc - 1, argv + 1);
-    if (argc > 1 && strcmp(argv[1], "device") == 0)
-        return device_main(argc - 1, argv + 1);
+    command_fn *command = argc > 1 ? find_command(argv[1] + strspn(argv[1], "-")) : NULL;
+    if (command)
+        return command(argc - 1, argv + 1);
     int rc = parse(&o, argc, argv);
     if (rc)
         return rc;

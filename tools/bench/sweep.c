@@ -9,10 +9,15 @@
 #include <string.h>
 
 static const char usage[] =
-    "Usage: bmoe-bench sweep -m MODEL [-o DIR] [--reps N] [-t N] [--io-threads N]\n"
+    "Usage: bmoe-bench sweep -m MODEL [-o DIR] [--name NAME] [--check FILE] [--reps N] [-t N]\n"
+    "                        [--io-threads N]\n"
     "Measures prefill and decode at 1/16, 1/8, 1/4 and 1/2 of the experts, beside everything\n"
     "resident, the run's own reads alone, and stock libllama with the file in memory. Writes\n"
-    "DIR/budgets.csv, budgets.md and budgets.svg (DIR: .).\n";
+    "DIR/NAME.csv, .md and .svg (DIR: ., NAME: budgets). With --check it writes nothing, compares "
+    "the\n"
+    "ratios to the limit with those in FILE, an earlier sweep's CSV, and fails where one is more "
+    "than\n"
+    "15 % worse.\n";
 
 static const unsigned parts[SWEEP_BUDGETS] = {16, 8, 4, 2};
 static const unsigned phase_tokens[BENCH_N_PHASES] = {256, 512, 0}; /* 0: n_decode */
@@ -100,52 +105,78 @@ static int measure(struct bench_options *o, struct sweep_rates *r, struct bmoe_e
     return rc;
 }
 
-static int parse(struct bench_options *o, const char **dir, int argc, char **argv)
+struct sweep_options {
+    struct bench_options bench;
+    struct sweep_paths to;
+    const char *check;
+};
+
+static int take_option(struct sweep_options *o, int c, const char *text)
 {
-    static const struct option longs[] = {{"reps", 1, NULL, 'r'},
-                                          {"io-threads", 1, NULL, 'i'},
-                                          {"help", 0, NULL, 'h'},
-                                          {NULL, 0, NULL, 0}};
-    int c;
-    while ((c = getopt_long(argc, argv, "m:o:t:h", longs, NULL)) != -1) {
-        unsigned long n = optarg ? strtoul(optarg, NULL, 10) : 0;
-        if (c == 'm')
-            o->model = optarg;
-        else if (c == 'o')
-            *dir = optarg;
-        else if (c == 'h')
-            return fputs(usage, stdout) < 0 ? 1 : -1;
-        else if (c == '?' || n == 0 || n > BENCH_MAX_REPS)
-            return 2;
-        else if (c == 'r')
-            o->reps = (unsigned)n;
-        else if (c == 't')
-            o->threads = (unsigned)n;
-        else
-            o->readers = (unsigned)n;
+    unsigned long n = 0;
+    if (strchr("rti", c) && !bench_number(text, BENCH_MAX_REPS, &n))
+        return 2;
+    switch (c) {
+    case 'm':
+        o->bench.model = text;
+        return 0;
+    case 'o':
+        o->to.dir = text;
+        return 0;
+    case 'N':
+        o->to.name = text;
+        return 0;
+    case 'c':
+        o->check = text;
+        return 0;
+    case 'r':
+        o->bench.reps = (unsigned)n;
+        return 0;
+    case 't':
+        o->bench.threads = (unsigned)n;
+        return 0;
+    case 'i':
+        o->bench.readers = (unsigned)n;
+        return 0;
+    default:
+        return 2;
     }
-    return o->model && optind == argc ? 0 : 2;
 }
 
-int sweep_main(int argc, char **argv)
+static int sweep(struct sweep_options *o)
 {
-    struct bench_options o = {.reps = 5, .readers = 4, .n_decode = 32, .repack = BMOE_AUTO};
     struct sweep_rates r = {0};
     struct bmoe_error err = {0};
-    const char *dir = ".";
-    char command[512];
-    int rc = parse(&o, &dir, argc, argv);
-    if (rc > 0)
-        fputs(usage, stderr);
-    if (rc)
-        return rc < 0 ? 0 : rc;
-    const char *name = strrchr(o.model, '/');
-    snprintf(command, sizeof command, "bmoe-bench sweep -m %s --reps %u --io-threads %u",
-             name ? name + 1 : o.model, o.reps, o.readers);
-    rc = measure(&o, &r, &err);
+    int rc = measure(&o->bench, &r, &err);
     if (rc < 0) {
         fprintf(stderr, "bmoe-bench: %s\n", err.text);
         return 1;
     }
-    return sweep_write(&r, dir, command) < 0;
+    return (o->check ? sweep_check(&r, o->check) : sweep_write(&r, &o->to)) != 0;
+}
+
+int sweep_main(int argc, char **argv)
+{
+    static const struct option longs[] = {{"reps", 1, NULL, 'r'}, {"io-threads", 1, NULL, 'i'},
+                                          {"name", 1, NULL, 'N'}, {"check", 1, NULL, 'c'},
+                                          {"help", 0, NULL, 'h'}, {NULL, 0, NULL, 0}};
+    char command[1024];
+    struct sweep_options o = {
+        .bench = {.reps = 5, .readers = 4, .n_decode = 32, .repack = BMOE_AUTO},
+        .to = {.dir = ".", .name = "budgets", .command = command}};
+    int c;
+    while ((c = getopt_long(argc, argv, "m:o:t:h", longs, NULL)) != -1) {
+        if (c == 'h')
+            return fputs(usage, stdout) < 0;
+        if (take_option(&o, c, optarg) != 0) {
+            fputs(usage, stderr);
+            return 2;
+        }
+    }
+    if (!o.bench.model || optind != argc) {
+        fputs(usage, stderr);
+        return 2;
+    }
+    bench_command(command, sizeof command, argc, argv);
+    return sweep(&o);
 }

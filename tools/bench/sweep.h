@@ -21,8 +21,20 @@ struct sweep_rates {
     } budget[SWEEP_BUDGETS];
 };
 
-/* sweep_files.c: DIR/budgets.csv, .md and .svg; `command` is what makes them again. Negative when a
- * file cannot be written (said on stderr). */
-int sweep_write(const struct sweep_rates *r, const char *dir, const char *command);
+extern const char *const sweep_phase_names[BENCH_N_PHASES]; /* as the CSV file has them */
+
+/* Where the results go, and what they say of themselves. */
+struct sweep_paths {
+    const char *dir, *name; /* DIR/NAME.csv, .md and .svg */
+    const char *command;    /* what makes them again */
+};
+
+/* sweep_files.c: negative when a file cannot be written (said on stderr). */
+int sweep_write(const struct sweep_rates *r, const struct sweep_paths *p);
+
+/* sweep_check.c: compares the ratios to the limit with those of an earlier sweep's CSV file; prints
+ * each pair. The number of those that are more than 15 % worse, or negative with a sentence on
+ * stderr when the file cannot be read. */
+int sweep_check(const struct sweep_rates *r, const char *csv);
 
 #endif

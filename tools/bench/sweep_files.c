@@ -5,29 +5,11 @@
 
 enum { WIDTH = 640, HEIGHT = 360, MARGIN = 56, TICKS = 5 };
 
-static const char *const phase_names[BENCH_N_PHASES] = {"prefill_256", "prefill_512", "decode"};
+const char *const sweep_phase_names[BENCH_N_PHASES] = {"prefill_256", "prefill_512", "decode"};
 
-static FILE *create(const char *dir, const char *name)
+static int write_csv(const struct sweep_rates *r, const struct sweep_paths *to)
 {
-    char path[4096];
-    snprintf(path, sizeof path, "%s/%s", dir, name);
-    FILE *f = fopen(path, "we");
-    if (!f)
-        perror(path);
-    return f;
-}
-
-static int finish(FILE *f, const char *name)
-{
-    if (fclose(f) == 0)
-        return 0;
-    perror(name);
-    return -1;
-}
-
-static int write_csv(const struct sweep_rates *r, const char *dir)
-{
-    FILE *f = create(dir, "budgets.csv");
+    FILE *f = bench_create(to->dir, to->name, ".csv");
     if (!f)
         return -1;
     fprintf(f, "phase,budget_part,budget_mib,tok_s,limit_tok_s,wall_by_limit,resident_tok_s,"
@@ -35,18 +17,18 @@ static int write_csv(const struct sweep_rates *r, const char *dir)
     for (int p = 0; p < BENCH_N_PHASES; p++)
         for (int b = 0; b < SWEEP_BUDGETS; b++) {
             const struct sweep_budget *s = &r->budget[b];
-            fprintf(f, "%s,1/%u,%.1f,%.2f,%.2f,%.3f,%.2f,", phase_names[p], s->part, s->mib,
+            fprintf(f, "%s,1/%u,%.1f,%.2f,%.2f,%.3f,%.2f,", sweep_phase_names[p], s->part, s->mib,
                     s->rate[p], s->limit[p], s->ratio[p], r->compute[p]);
             if (r->stock[p] > 0)
                 fprintf(f, "%.2f", r->stock[p]);
             fputs("\n", f);
         }
-    return finish(f, "budgets.csv");
+    return bench_finish(f, to->name);
 }
 
-static int write_table(const struct sweep_rates *r, const char *dir, const char *command)
+static int write_table(const struct sweep_rates *r, const struct sweep_paths *to)
 {
-    FILE *f = create(dir, "budgets.md");
+    FILE *f = bench_create(to->dir, to->name, ".md");
     if (!f)
         return -1;
     fprintf(f,
@@ -55,7 +37,7 @@ static int write_table(const struct sweep_rates *r, const char *dir, const char 
             "the run's own reads alone. `%s` makes it again.\n\n"
             "| budget | prefill 256 | x | prefill 512 | x | decode | x |\n"
             "|---|---:|---:|---:|---:|---:|---:|\n",
-            command);
+            to->command);
     for (int b = 0; b < SWEEP_BUDGETS; b++) {
         const struct sweep_budget *s = &r->budget[b];
         fprintf(f, "| 1/%u of the experts, %.0f MiB |", s->part, s->mib);
@@ -72,8 +54,8 @@ static int write_table(const struct sweep_rates *r, const char *dir, const char 
                 r->stock[PHASE_PREFILL_512],
                 r->compute[PHASE_PREFILL_512] / r->stock[PHASE_PREFILL_512], r->stock[PHASE_DECODE],
                 r->compute[PHASE_DECODE] / r->stock[PHASE_DECODE]);
-    fputs("\n![](budgets.svg)\n", f);
-    return finish(f, "budgets.md");
+    fprintf(f, "\n![](%s.svg)\n", to->name);
+    return bench_finish(f, to->name);
 }
 
 static double x_of(int b)
@@ -96,11 +78,11 @@ static void line(FILE *f, const struct sweep_rates *r, int phase, bool limit, co
     fputs("\"/>\n", f);
 }
 
-static int write_plot(const struct sweep_rates *r, const char *dir)
+static int write_plot(const struct sweep_rates *r, const struct sweep_paths *to)
 {
     static const char *const colours[BENCH_N_PHASES] = {"#1f77b4", "#2ca02c", "#d62728"};
     static const char *const names[BENCH_N_PHASES] = {"prefill of 256", "prefill of 512", "decode"};
-    FILE *f = create(dir, "budgets.svg");
+    FILE *f = bench_create(to->dir, to->name, ".svg");
     if (!f)
         return -1;
     fprintf(f,
@@ -127,13 +109,13 @@ static int write_plot(const struct sweep_rates *r, const char *dir)
                 HEIGHT - 120 + 18 * p, colours[p], names[p]);
     }
     fputs("</svg>\n", f);
-    return finish(f, "budgets.svg");
+    return bench_finish(f, to->name);
 }
 
-int sweep_write(const struct sweep_rates *r, const char *dir, const char *command)
+int sweep_write(const struct sweep_rates *r, const struct sweep_paths *to)
 {
-    int rc = write_csv(r, dir);
+    int rc = write_csv(r, to);
     if (rc == 0)
-        rc = write_table(r, dir, command);
-    return rc == 0 ? write_plot(r, dir) : rc;
+        rc = write_table(r, to);
+    return rc == 0 ? write_plot(r, to) : rc;
 }

@@ -1,0 +1,233 @@
+/*
+ * bmoe-bench scale: whether a token costs more where there is more that it is not routed to. Models
+ * that differ in that alone decode in turn, all but everything read from the disk; the time per
+ * routed byte of each is compared with the first one's, pair by pair.
+ */
+#include "scale.h"
+
+#include "bench.h"
+
+#include "base/clock.h"
+#include "engine/session_hooks.h"
+
+#include <getopt.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char usage[] =
+    "Usage: bmoe-bench scale [--reps N] [-n N] [-t N] [--cache-mb N] [--place PLACE] [-o FILE] "
+    "MODEL...\n"
+    "Decodes N tokens (16) with each model in turn, at a budget of N MiB (48) so that nearly all "
+    "is read,\n"
+    "and prints the time per routed byte by the first model's, with the 95 % interval of the mean "
+    "over\n"
+    "the pairs (16), what opening took, and what is dense.\n";
+
+enum { MAX_MODELS = 16, N_PROMPT = 8 };
+
+/* Two-sided 95 % quantile of Student's t; above 15 degrees of freedom it changes little. */
+static double student(unsigned n)
+{
+    static const double at[] = {0,     12.71, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365,
+                                2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131};
+    unsigned last = sizeof at / sizeof *at - 1;
+    return at[n - 1 < last ? n - 1 : last];
+}
+
+struct subject {
+    const char *path;
+    struct bmoe_session *session;
+    struct bmoe_info info;
+    double seconds_per_byte[BENCH_MAX_REPS];
+    double read, right; /* bytes read by those routed to; the part of guesses that were right */
+    double dropping;    /* seconds of it, which do not count */
+    double routed;      /* bytes of experts that a token is routed to */
+};
+
+struct scale_options {
+    unsigned reps, n_decode, threads;
+    int place;
+    uint64_t budget_bytes;
+    const char *file, *command;
+};
+
+static int open_subject(struct subject *s, const struct scale_options *o, struct bmoe_error *err)
+{
+    struct bmoe_options b;
+    bmoe_options_init(&b);
+    b.model = s->path;
+    b.stream = BMOE_ON;
+    b.cache_bytes = o->budget_bytes;
+    b.n_threads = o->threads;
+    b.place = (enum bmoe_place)o->place;
+    b.n_ctx = 256;
+    int rc = bmoe_session_open(&s->session, &b, err);
+    if (rc < 0)
+        return rc;
+    s->info.size = sizeof s->info;
+    bmoe_session_describe(s->session, &s->info);
+    s->routed = (double)s->info.expert_bytes / s->info.n_expert * s->info.n_expert_used;
+    return BMOE_OK;
+}
+
+static void on_token(void *user, int32_t token)
+{
+    struct subject *s = user;
+    int64_t from = clock_now_us();
+    (void)token;
+    pager_drop_all(session_pager(s->session));
+    s->dropping += (double)(clock_now_us() - from) / 1e6;
+}
+
+static int run(struct subject *s, const struct scale_options *o, unsigned rep,
+               struct bmoe_error *err)
+{
+    struct bmoe_stats before = {.size = sizeof before}, after = {.size = sizeof after};
+    struct bmoe_result r = {.size = sizeof r};
+    struct bmoe_generate g;
+    int32_t tokens[N_PROMPT];
+    bench_tokens(tokens, N_PROMPT, s->info.n_vocab);
+    bmoe_generate_init(&g);
+    g.tokens = tokens;
+    g.n_tokens = N_PROMPT;
+    g.n_predict = o->n_decode + 1;
+    g.ignore_eos = true;
+    g.sampling.temp = 8; /* else random weights say the same again and again */
+    g.sampling.top_k = 0;
+    g.sampling.seed = 1 + rep;
+    g.on_token = on_token;
+    g.user = s;
+    s->dropping = 0;
+    bmoe_session_stats(s->session, &before);
+    int rc = bmoe_session_generate(s->session, &g, &r, err);
+    bmoe_session_stats(s->session, &after);
+    s->seconds_per_byte[rep] = (r.decode_s - s->dropping) / (s->routed * o->n_decode);
+    s->read = (double)(after.bytes_read - before.bytes_read) / (s->routed * o->n_decode);
+    double guessed = (double)(after.ahead_reads - before.ahead_reads);
+    s->right = guessed > 0 ? (double)(after.ahead_used - before.ahead_used) / guessed : 0;
+    return rc;
+}
+
+static void line(FILE *out, const struct subject *s, const struct subject *first, unsigned reps)
+{
+    static const char *const places[] = {"auto", "move", "copy", "frames"};
+    double sum = 0, squares = 0;
+    for (unsigned i = 0; i < reps; i++) {
+        double ratio = s->seconds_per_byte[i] / first->seconds_per_byte[i];
+        sum += ratio;
+        squares += ratio * ratio;
+    }
+    double mean = sum / reps;
+    double variance = reps > 1 ? (squares - sum * mean) / (reps - 1) : 0;
+    double half = reps > 1 ? student(reps) * sqrt(variance > 0 ? variance / reps : 0) : 0;
+    const char *name = strrchr(s->path, '/');
+    fprintf(out,
+            "| %s | %u | %u | %.0f | %.0f | %.3f | %s | %.2f | %.0f %% | %.3f | %.3f..%.3f |\n",
+            name ? name + 1 : s->path, s->info.n_layer, s->info.n_expert,
+            (double)s->info.expert_bytes / (1 << 20), (double)s->info.dense_bytes / (1 << 20),
+            s->info.load_s, places[s->info.place], s->read, 100 * s->right, mean, mean - half,
+            mean + half);
+}
+
+static int report(const struct subject *s, unsigned n, const struct scale_options *o)
+{
+    FILE *out = o->file ? fopen(o->file, "we") : stdout;
+    if (!out) {
+        perror(o->file);
+        return 1;
+    }
+    fprintf(
+        out,
+        "# What a token is not routed to\n\nTime of decode per byte of routed experts, by that of "
+        "the first model: the mean over %u pairs, and\nits 95 %% interval. Each of %u tokens is "
+        "computed at a budget of %.0f MiB with no expert in memory; *read* is what was read by "
+        "what "
+        "it is\nrouted to, *right* the part of the guesses for the next layer that were used. "
+        "*open*: seconds until a session was ready.\n`%s` makes this again.\n\n"
+        "| model | layers | experts | MiB of them | dense MiB | open | place | read | right | time "
+        "per "
+        "byte | "
+        "95 %% |\n|---|---:|---:|---:|---:|---:|---|---:|---:|---:|---:|\n",
+        o->reps, o->n_decode, (double)o->budget_bytes / (1 << 20), o->command);
+    for (unsigned i = 0; i < n; i++)
+        line(out, &s[i], &s[0], o->reps);
+    if (o->file && fclose(out) != 0) {
+        perror(o->file);
+        return 1;
+    }
+    return 0;
+}
+
+/* One of the model, uncounted, before the pairs. */
+static int measure(struct subject *s, unsigned n, const struct scale_options *o,
+                   struct bmoe_error *err)
+{
+    int rc = BMOE_OK;
+    for (unsigned i = 0; rc >= 0 && i < n; i++) {
+        rc = open_subject(&s[i], o, err);
+        if (rc >= 0)
+            rc = run(&s[i], o, 0, err);
+    }
+    for (unsigned r = 0; rc >= 0 && r < o->reps; r++)
+        for (unsigned i = 0; rc >= 0 && i < n; i++)
+            rc = run(&s[i], o, r, err);
+    return rc;
+}
+
+static int parse(struct scale_options *o, int argc, char **argv)
+{
+    static const struct option longs[] = {{"reps", 1, NULL, 'r'},
+                                          {"cache-mb", 1, NULL, 'c'},
+                                          {"place", 1, NULL, 'w'},
+                                          {"help", 0, NULL, 'h'},
+                                          {NULL, 0, NULL, 0}};
+    int c;
+    while ((c = getopt_long(argc, argv, "n:t:o:h", longs, NULL)) != -1) {
+        unsigned long n = 0;
+        if (c == 'h')
+            return fputs(usage, stdout) < 0 ? 1 : -1;
+        if (c == 'w' && bench_place(optarg, &o->place) != 0)
+            return 2;
+        if (c == 'w')
+            continue;
+        if (c == 'o')
+            o->file = optarg;
+        else if (c == '?' || !bench_number(optarg, c == 'r' ? BENCH_MAX_REPS : 1u << 16, &n))
+            return 2;
+        if (c == 'r')
+            o->reps = (unsigned)n;
+        else if (c == 'n')
+            o->n_decode = n < 200 ? (unsigned)n : 200;
+        else if (c == 't')
+            o->threads = (unsigned)n;
+        else if (c == 'c')
+            o->budget_bytes = (uint64_t)n << 20;
+    }
+    return optind < argc && argc - optind <= MAX_MODELS ? 0 : 2;
+}
+
+int scale_main(int argc, char **argv)
+{
+    static struct subject s[MAX_MODELS];
+    struct bmoe_error err = {0};
+    char command[1024];
+    struct scale_options o = {
+        .reps = 16, .n_decode = 16, .budget_bytes = UINT64_C(400) << 20, .command = command};
+    int rc = parse(&o, argc, argv);
+    if (rc > 0)
+        fputs(usage, stderr);
+    if (rc)
+        return rc < 0 ? 0 : rc;
+    bench_command(command, sizeof command, argc, argv);
+    unsigned n = (unsigned)(argc - optind);
+    for (unsigned i = 0; i < n; i++)
+        s[i].path = argv[optind + (int)i];
+    rc = measure(s, n, &o, &err);
+    for (unsigned i = 0; i < n; i++)
+        bmoe_session_close(s[i].session);
+    if (rc >= 0)
+        return report(s, n, &o);
+    fprintf(stderr, "bmoe-bench: %s\n", err.text);
+    return 1;
+}
