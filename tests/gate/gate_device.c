@@ -253,6 +253,31 @@ static void decode_starts_warm(void **state)
     gate_live_fini(&live[1]);
 }
 
+/* The pager is emptied all the time while graphs run on the device and copies are made of what is
+ * there. */
+static void evictions_while_graphs_run(void **state)
+{
+    (void)state;
+    struct gate_case c;
+    struct session_hooks hooks = {.device = device};
+    make_case(&c, GATE_BUDGET_HALF);
+    struct bmoe_session *s = gate_live_open(&c, true, &hooks);
+    gate_live_evict_begin(s);
+    for (int i = 0; i < 2 * N_PROMPTS; i++) {
+        struct gate_live live = right.live[i % N_PROMPTS];
+        live.rows = (struct gate_rows){.fd = -1};
+        gate_live_succeed(s, &live);
+        gate_live_same(&right.live[i % N_PROMPTS], &live);
+        gate_live_fini(&live);
+    }
+    gate_live_evict_end();
+    struct bmoe_stats stats = stats_of(s);
+    print_stats(&stats);
+    assert_true(stats.dev_tokens > 0 && stats.dev_nodes > 0);
+    assert_true(stats.dev_routed == 0 || stats.evictions > 0);
+    bmoe_session_close(s);
+}
+
 static void a_missed_routing_is_slow_not_wrong(void **state)
 {
     (void)state;
@@ -376,6 +401,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(the_waits_are_what_makes_it_right),
         cmocka_unit_test(decode_starts_warm),
         cmocka_unit_test(a_missed_routing_is_slow_not_wrong),
+        cmocka_unit_test(evictions_while_graphs_run),
         cmocka_unit_test(every_width),
     };
     const struct CMUnitTest quick[] = {cmocka_unit_test(from_disk)};

@@ -10,7 +10,6 @@
 #include "engine/session.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -424,38 +423,19 @@ static void a_cancel_in_the_middle_of_a_graph(void **state)
     }
 }
 
-/* Somebody empties the pager all the time while experts are lent for copies. */
-static struct {
-    struct pager *pager;
-    int stop; /* atomic */
-} evictor;
-
-static void *evict_on_and_on(void *arg)
-{
-    (void)arg;
-    while (!__atomic_load_n(&evictor.stop, __ATOMIC_RELAXED)) {
-        pager_drop_all(evictor.pager);
-        usleep(10000);
-    }
-    return NULL;
-}
-
+/* The pager is emptied all the time while experts are lent for copies. */
 static void evictions_while_the_arena_loads(void **state)
 {
     (void)state;
     static const enum bmoe_place places[] = {BMOE_PLACE_AUTO, BMOE_PLACE_COPY, BMOE_PLACE_NONE};
     for (int i = 0; i < 3; i++) {
-        pthread_t thread;
         struct bmoe_session *s = open_placed(places[i]);
-        evictor.pager = session_pager(s);
-        evictor.stop = 0;
         answers_right(s);
         int64_t evictions = stats_of(s).evictions, lent = stats_of(s).dev_host_bytes;
-        assert_int_equal(pthread_create(&thread, NULL, evict_on_and_on, NULL), 0);
+        gate_live_evict_begin(s);
         for (int k = 0; k < 3 || (k < 50 && stats_of(s).dev_host_bytes == lent); k++)
             answers_right(s);
-        __atomic_store_n(&evictor.stop, 1, __ATOMIC_RELAXED);
-        pthread_join(thread, NULL);
+        gate_live_evict_end();
         struct bmoe_stats t = stats_of(s);
         printf("  %lld evictions, %lld bytes copied from residents, %lld read\n",
                (long long)(t.evictions - evictions), (long long)t.dev_host_bytes,

@@ -4,10 +4,15 @@
 
 #include "gate_text.h"
 
+#include "pager/pager.h"
+
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -121,4 +126,33 @@ void gate_live_reference(const struct gate_case *c, struct gate_live *live)
     struct bmoe_session *s = gate_live_open(c, false, NULL);
     gate_live_succeed(s, live);
     bmoe_session_close(s);
+}
+
+static struct {
+    struct pager *pager;
+    pthread_t thread;
+    atomic_bool stop;
+} evictor;
+
+static void *evict_on_and_on(void *arg)
+{
+    (void)arg;
+    while (!atomic_load_explicit(&evictor.stop, memory_order_relaxed)) {
+        pager_drop_all(evictor.pager);
+        usleep(10000);
+    }
+    return NULL;
+}
+
+void gate_live_evict_begin(struct bmoe_session *s)
+{
+    evictor.pager = session_pager(s);
+    atomic_store(&evictor.stop, false);
+    assert_int_equal(pthread_create(&evictor.thread, NULL, evict_on_and_on, NULL), 0);
+}
+
+void gate_live_evict_end(void)
+{
+    atomic_store(&evictor.stop, true);
+    pthread_join(evictor.thread, NULL);
 }

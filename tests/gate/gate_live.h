@@ -40,6 +40,10 @@ void gate_live_fail(struct bmoe_session *s, struct gate_live *live, int code);
 void gate_live_same(const struct gate_live *a, const struct gate_live *b);
 void gate_live_fini(struct gate_live *live);
 
+/* In between a thread empties the session's pager all the time. Pairs; one session at a time. */
+void gate_live_evict_begin(struct bmoe_session *s);
+void gate_live_evict_end(void);
+
 /* A request that must succeed, on a session of its own: the rows that are right. */
 void gate_live_reference(const struct gate_case *c, struct gate_live *live);
 

@@ -1,8 +1,9 @@
 /*
  * A backend as prefill device: gate_ork MODEL, the NPU's (on its simulator); gate_ork MODEL PLUGIN
  * DEVICE, any other. The reference is stock libllama with every layer resident on the device; a
- * session that holds two layers of them at a time, fed from disk, must give the same bytes for the
- * prompt's last row. Decoding is the CPU's, so only the first row of each request is compared.
+ * session that holds two layers of them at a time, fed from disk, its pager emptied all the time,
+ * must give the same bytes for the prompt's last row, from as many nodes on the device. Decoding is
+ * the CPU's, so only the first row of each request is compared.
  */
 #include "gate_live.h"
 #include "gate_text.h"
@@ -49,7 +50,24 @@ static struct llama_model *load_resident(void)
     return m;
 }
 
-static struct llama_context *open_context(struct llama_model *m, const struct gate_case *c)
+/* Nodes that the graph of a prompt has for the device, as the run with all layers there places
+ * them: those whose result is scratch memory of its. (What is written to the context's memory is
+ * the host's in a session.) */
+static bool count_node(struct ggml_tensor *node, bool ask, void *user)
+{
+    const struct ggml_tensor *root = node->view_src ? node->view_src : node;
+    bool moves = node->op == GGML_OP_NONE || node->op == GGML_OP_VIEW ||
+                 node->op == GGML_OP_RESHAPE || node->op == GGML_OP_PERMUTE ||
+                 node->op == GGML_OP_TRANSPOSE;
+    if (ask && !moves && !ggml_is_empty(node) && root->buffer &&
+        ggml_backend_buffer_get_usage(root->buffer) == GGML_BACKEND_BUFFER_USAGE_COMPUTE &&
+        ggml_backend_buft_get_device(ggml_backend_buffer_get_type(root->buffer)) == ork)
+        ++*(int64_t *)user;
+    return false;
+}
+
+static struct llama_context *open_context(struct llama_model *m, const struct gate_case *c,
+                                          int64_t *n_nodes)
 {
     struct llama_context_params p = llama_context_default_params();
     struct llama_context *ctx;
@@ -60,6 +78,8 @@ static struct llama_context *open_context(struct llama_model *m, const struct ga
     p.flash_attn_type =
         c->flash_attn ? LLAMA_FLASH_ATTN_TYPE_ENABLED : LLAMA_FLASH_ATTN_TYPE_DISABLED;
     p.op_offload = false;
+    p.cb_eval = count_node;
+    p.cb_eval_user_data = n_nodes;
     p.offload_kqv = !is_ork; /* in a session attention is the device's, if it can */
     ctx = llama_init_from_model(m, p);
     assert_non_null(ctx);
@@ -80,17 +100,22 @@ static int two_pieces(const struct llama_vocab *vocab, llama_token *tokens, uint
     return n;
 }
 
-/* The row of the prompt's last token; answers the prompt's bytes. */
+/* The row of the prompt's last token; answers the prompt's bytes. Adds to the nodes. */
 static uint32_t resident_row(struct llama_model *m, const struct gate_case *c, uint32_t from,
-                             struct gate_rows *rows)
+                             struct gate_rows *rows, int64_t *n_nodes)
 {
-    struct llama_context *ctx = open_context(m, c);
+    struct llama_context *ctx = open_context(m, c, n_nodes);
     const struct llama_vocab *vocab = llama_model_get_vocab(m);
     llama_token tokens[2 * UBATCH];
     uint32_t bytes;
     const int n = two_pieces(vocab, tokens, from, &bytes);
-    for (int at = 0; at < n; at += UBATCH)
-        assert_int_equal(llama_decode(ctx, llama_batch_get_one(tokens + at, UBATCH)), 0);
+    for (int at = 0; at < n; at += UBATCH) {
+        int8_t wanted[UBATCH] = {0}; /* as in a session: logits of the last token alone */
+        struct llama_batch b = llama_batch_get_one(tokens + at, UBATCH);
+        b.logits = wanted;
+        wanted[UBATCH - 1] = at + UBATCH == n;
+        assert_int_equal(llama_decode(ctx, b), 0);
+    }
     assert_true(gate_rows_open(rows));
     assert_true(
         gate_rows_add(rows, llama_get_logits_ith(ctx, -1), (uint32_t)llama_vocab_n_tokens(vocab)));
@@ -125,14 +150,16 @@ static void prefill_is_the_resident_one(void **state)
     struct gate_live want[N_PROMPTS] = {{0}}, live[N_PROMPTS] = {{0}};
     struct session_hooks hooks = {.device = ork};
     struct llama_model *m = load_resident();
+    int64_t n_nodes = 0;
     for (uint32_t i = 0; i < N_PROMPTS; i++) {
         live[i] = (struct gate_live){.from = i * 1000, .n_predict = 1};
-        live[i].prompt_bytes = resident_row(m, &c, live[i].from, &want[i].rows);
+        live[i].prompt_bytes = resident_row(m, &c, live[i].from, &want[i].rows, &n_nodes);
     }
     llama_model_free(m);
     const struct plugin_counts resident = counts_now();
     struct bmoe_session *s = gate_live_open(&c, true, &hooks);
     struct bmoe_stats stats = {.size = sizeof stats};
+    gate_live_evict_begin(s);
     for (int i = 0; i < 2 * N_PROMPTS; i++) {
         gate_live_succeed(s, &live[i % N_PROMPTS]);
         bmoe_session_stats(s, &stats);
@@ -141,6 +168,10 @@ static void prefill_is_the_resident_one(void **state)
                (long long)stats.dev_cpu_matmuls, (long long)stats.dev_read_bytes);
         gate_live_same(&want[i % N_PROMPTS], &live[i % N_PROMPTS]);
     }
+    gate_live_evict_end();
+    printf("  nodes: %lld, by the graphs %lld\n", (long long)stats.dev_nodes,
+           (long long)(2 * n_nodes));
+    assert_int_equal(stats.dev_nodes, 2 * n_nodes);
     const struct plugin_counts both = counts_now();
     printf("  norms fused: %llu with all layers there, %llu in the session\n",
            (unsigned long long)resident.norms_fused,
