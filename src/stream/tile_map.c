@@ -255,30 +255,62 @@ void tile_map_fini(struct tile_map *m)
 /* ---- using ---- */
 
 /* `width` is a constant where this is called. */
-static inline void move(const struct tile_moves *t, unsigned w, size_t width, uint8_t *restrict dst,
-                        const uint8_t *restrict src)
+static inline void put(uint8_t *restrict dst, const uint8_t *restrict src, size_t width,
+                       uint64_t flip)
+{
+    uint64_t bytes = 0;
+    memcpy(&bytes, src, width);
+    bytes ^= flip;
+    memcpy(dst, &bytes, width);
+}
+
+/* One tile, or four that follow each other: then a move is looked up once for all of them. */
+struct tiles {
+    uint8_t *restrict dst;
+    const uint8_t *restrict src;
+    size_t dst_step, src_step;
+    bool four;
+};
+
+static inline void move(const struct tile_moves *t, unsigned w, size_t width, struct tiles at)
 {
     const struct tile_move *v = t->moves[w], *end = v + t->n_moves[w];
     for (; v < end; v++) {
-        uint64_t bytes = 0;
-        memcpy(&bytes, src + v->from, width);
-        bytes ^= v->flip;
-        memcpy(dst + v->out, &bytes, width);
+        uint8_t *restrict dst = at.dst + v->out;
+        const uint8_t *restrict src = at.src + v->from;
+        const uint64_t flip = v->flip;
+        put(dst, src, width, flip);
+        if (!at.four)
+            continue;
+        put(dst + at.dst_step, src + at.src_step, width, flip);
+        put(dst + 2 * at.dst_step, src + 2 * at.src_step, width, flip);
+        put(dst + 3 * at.dst_step, src + 3 * at.src_step, width, flip);
     }
 }
 
-static inline void tile(const struct tile_moves *t, uint8_t *restrict dst,
-                        const uint8_t *restrict src)
+static inline void put_bits(uint8_t *restrict dst, const uint8_t *restrict src,
+                            const struct tile_bits *b)
 {
-    move(t, 0, 8, dst, src);
-    move(t, 1, 4, dst, src);
-    move(t, 2, 2, dst, src);
-    move(t, 3, 1, dst, src);
+    unsigned one = (unsigned)(src[b->from[0]] & b->mask[0]) << b->left[0];
+    unsigned two = (unsigned)(src[b->from[1]] & b->mask[1]) << b->left[1];
+    unsigned byte = (one ^ two) >> 8 ^ b->flip;
+    dst[b->out] = (uint8_t)(b->more ? dst[b->out] ^ byte : byte);
+}
+
+static inline void tiles_make(const struct tile_moves *t, struct tiles at)
+{
+    move(t, 0, 8, at);
+    move(t, 1, 4, at);
+    move(t, 2, 2, at);
+    move(t, 3, 1, at);
     for (const struct tile_bits *b = t->bits, *end = b + t->n_bits; b < end; b++) {
-        unsigned one = (unsigned)(src[b->from[0]] & b->mask[0]) << b->left[0];
-        unsigned two = (unsigned)(src[b->from[1]] & b->mask[1]) << b->left[1];
-        unsigned byte = (one ^ two) >> 8 ^ b->flip;
-        dst[b->out] = (uint8_t)(b->more ? dst[b->out] ^ byte : byte);
+        const struct tile_bits bits = *b;
+        put_bits(at.dst, at.src, &bits);
+        if (!at.four)
+            continue;
+        put_bits(at.dst + at.dst_step, at.src + at.src_step, &bits);
+        put_bits(at.dst + 2 * at.dst_step, at.src + 2 * at.src_step, &bits);
+        put_bits(at.dst + 3 * at.dst_step, at.src + 3 * at.src_step, &bits);
     }
 }
 
@@ -288,11 +320,17 @@ static void walk(const struct tile_map *m, const struct tile_moves *t, uint8_t *
 {
     const size_t row_bytes = (size_t)m->blocks * m->block_bytes;
     const size_t tile_bytes = (size_t)m->group_rows * m->block_bytes;
+    struct tiles at = {.dst_step = undo ? m->block_bytes : tile_bytes,
+                       .src_step = undo ? tile_bytes : m->block_bytes};
     size_t out = 0;
     for (size_t r = 0; r < rows; r += m->group_rows)
-        for (uint32_t b = 0; b < m->blocks; b++, out += tile_bytes) {
+        for (uint32_t b = 0, n; b < m->blocks; b += n, out += n * tile_bytes) {
             size_t in = r * row_bytes + b * (size_t)m->block_bytes;
-            tile(t, dst + (undo ? in : out), src + (undo ? out : in));
+            n = m->blocks - b >= 4 ? 4 : 1;
+            at.dst = dst + (undo ? in : out);
+            at.src = src + (undo ? out : in);
+            at.four = n == 4;
+            tiles_make(t, at);
         }
 }
 
