@@ -42,7 +42,9 @@ struct subject {
     double seconds_per_byte[BENCH_MAX_REPS];
     double read, right; /* bytes read by those routed to; the part of guesses that were right */
     double dropping;    /* seconds of it, which do not count */
-    double routed;      /* bytes of experts that a token is routed to */
+    double gb_per_s;    /* of its reads alone */
+    struct bmoe_stats before; /* when the prompt was done */
+    double routed;            /* bytes of experts that a token is routed to */
 };
 
 struct scale_options {
@@ -76,14 +78,35 @@ static void on_token(void *user, int32_t token)
     struct subject *s = user;
     int64_t from = clock_now_us();
     (void)token;
+    struct pager_read_record *of_prompt = NULL;
+    if (s->dropping == 0) {
+        pager_trace_take(session_pager(s->session), &of_prompt);
+        free(of_prompt);
+        bmoe_session_stats(s->session, &s->before);
+    }
     pager_drop_all(session_pager(s->session));
     s->dropping += (double)(clock_now_us() - from) / 1e6;
+}
+
+static int replay(struct subject *s, struct bmoe_error *err)
+{
+    struct pager *p = session_pager(s->session);
+    struct pager_read_record *records = NULL;
+    size_t n = pager_trace_take(p, &records);
+    double bytes = 0;
+    for (size_t i = 0; i < n; i++)
+        bytes += (double)records[i].bytes;
+    pager_trace_reads(p, false);
+    int64_t us = n ? pager_replay(p, records, n, err) : 0;
+    free(records);
+    s->gb_per_s = us > 0 ? bytes / 1e3 / (double)us : 0;
+    return us < 0 ? (int)us : 0;
 }
 
 static int run(struct subject *s, const struct scale_options *o, unsigned rep,
                struct bmoe_error *err)
 {
-    struct bmoe_stats before = {.size = sizeof before}, after = {.size = sizeof after};
+    struct bmoe_stats after = {.size = sizeof after};
     struct bmoe_result r = {.size = sizeof r};
     struct bmoe_generate g;
     int32_t tokens[N_PROMPT];
@@ -99,14 +122,15 @@ static int run(struct subject *s, const struct scale_options *o, unsigned rep,
     g.on_token = on_token;
     g.user = s;
     s->dropping = 0;
-    bmoe_session_stats(s->session, &before);
+    pager_trace_reads(session_pager(s->session), true);
+    s->before.size = sizeof s->before;
     int rc = bmoe_session_generate(s->session, &g, &r, err);
     bmoe_session_stats(s->session, &after);
     s->seconds_per_byte[rep] = (r.decode_s - s->dropping) / (s->routed * o->n_decode);
-    s->read = (double)(after.bytes_read - before.bytes_read) / (s->routed * o->n_decode);
-    double guessed = (double)(after.ahead_reads - before.ahead_reads);
-    s->right = guessed > 0 ? (double)(after.ahead_used - before.ahead_used) / guessed : 0;
-    return rc;
+    s->read = (double)(after.bytes_read - s->before.bytes_read) / (s->routed * o->n_decode);
+    double guessed = (double)(after.ahead_reads - s->before.ahead_reads);
+    s->right = guessed > 0 ? (double)(after.ahead_used - s->before.ahead_used) / guessed : 0;
+    return rc < 0 ? rc : replay(s, err);
 }
 
 static void line(FILE *out, const struct subject *s, const struct subject *first, unsigned reps)
@@ -122,12 +146,13 @@ static void line(FILE *out, const struct subject *s, const struct subject *first
     double variance = reps > 1 ? (squares - sum * mean) / (reps - 1) : 0;
     double half = reps > 1 ? student(reps) * sqrt(variance > 0 ? variance / reps : 0) : 0;
     const char *name = strrchr(s->path, '/');
-    fprintf(out,
-            "| %s | %u | %u | %.0f | %.0f | %.3f | %s | %.2f | %.0f %% | %.3f | %.3f..%.3f |\n",
-            name ? name + 1 : s->path, s->info.n_layer, s->info.n_expert,
-            (double)s->info.expert_bytes / (1 << 20), (double)s->info.dense_bytes / (1 << 20),
-            s->info.load_s, places[s->info.place], s->read, 100 * s->right, mean, mean - half,
-            mean + half);
+    fprintf(
+        out,
+        "| %s | %u | %u | %.0f | %.0f | %.3f | %s | %.2f | %.0f %% | %.2f | %.3f | %.3f..%.3f |\n",
+        name ? name + 1 : s->path, s->info.n_layer, s->info.n_expert,
+        (double)s->info.expert_bytes / (1 << 20), (double)s->info.dense_bytes / (1 << 20),
+        s->info.load_s, places[s->info.place], s->read, 100 * s->right, s->gb_per_s, mean,
+        mean - half, mean + half);
 }
 
 static int report(const struct subject *s, unsigned n, const struct scale_options *o)
@@ -141,14 +166,12 @@ static int report(const struct subject *s, unsigned n, const struct scale_option
         out,
         "# What a token is not routed to\n\nTime of decode per byte of routed experts, by that of "
         "the first model: the mean over %u pairs, and\nits 95 %% interval. Each of %u tokens is "
-        "computed at a budget of %.0f MiB with no expert in memory; *read* is what was read by "
-        "what "
-        "it is\nrouted to, *right* the part of the guesses for the next layer that were used. "
-        "*open*: seconds until a session was ready.\n`%s` makes this again.\n\n"
-        "| model | layers | experts | MiB of them | dense MiB | open | place | read | right | time "
-        "per "
-        "byte | "
-        "95 %% |\n|---|---:|---:|---:|---:|---:|---|---:|---:|---:|---:|\n",
+        "computed at a budget of %.0f MiB with no expert in memory.\n*open*: seconds until a "
+        "session was ready; *read*: what was read by what was routed to; *right*: the\npart of the "
+        "guesses for the next layer that were used; *GB/s* of the last repetition's reads alone.\n"
+        "`%s` makes this again.\n\n"
+        "| model | layers | experts | MiB of them | dense MiB | open | place | read | right | GB/s "
+        "| time per byte | 95 %% |\n|---|---:|---:|---:|---:|---:|---|---:|---:|---:|---:|---:|\n",
         o->reps, o->n_decode, (double)o->budget_bytes / (1 << 20), o->command);
     for (unsigned i = 0; i < n; i++)
         line(out, &s[i], &s[0], o->reps);
