@@ -72,6 +72,7 @@ int cli_signals_start(struct cli_signals *s, struct bmoe_error *err)
     memset(s, 0, sizeof(*s));
     pthread_mutex_init(&s->mutex, NULL);
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); /* a file at its limit is a failed write, like a full disk */
     fill_set(&set);
     rc = pthread_sigmask(SIG_BLOCK, &set, NULL);
     if (rc != 0 || pipe2(s->wake, O_CLOEXEC | O_NONBLOCK) != 0)

@@ -27,8 +27,8 @@ static void say_and_end(const char *message)
     while (atomic_flag_test_and_set(&ending))
         pause();
     snprintf(line, sizeof(line),
-             "bmoe: libllama cannot go on with this model: its file is damaged, or of a "
-             "kind that it does not know (%.400s",
+             "bmoe: libllama cannot go on: the model's file is damaged or of a kind that it does "
+             "not know, or memory has run out (%.400s",
              message);
     size_t n = strcspn(line, "\n");
     n += (size_t)snprintf(line + n, sizeof(line) - n, ")\n");

@@ -10,16 +10,29 @@
 
 #include <dirent.h>
 #include <dlfcn.h>
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 typedef int score_fn(void);
 
-static int score_of(const char *path)
+/* Why a folder gave none, as far as it is known. */
+struct reason {
+    char text[300];
+};
+
+static void reason_set(struct reason *why, const char *text)
+{
+    snprintf(why->text, sizeof why->text, " (%s)", text ? text : "no reason is given");
+}
+
+static int score_of(const char *path, struct reason *why)
 {
     void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    if (!handle)
+    if (!handle) {
+        reason_set(why, dlerror());
         return 0;
+    }
     void *symbol = dlsym(handle, "ggml_backend_score");
     score_fn *score = NULL;
     memcpy(&score, &symbol, sizeof score);
@@ -28,12 +41,14 @@ static int score_of(const char *path)
     return value;
 }
 
-static int best_in(const char *dir, char *path, size_t path_bytes)
+static int best_in(const char *dir, char *path, size_t path_bytes, struct reason *why)
 {
     DIR *d = opendir(dir);
     int best = 0;
-    if (!d)
+    if (!d) {
+        reason_set(why, strerror(errno));
         return 0;
+    }
     for (struct dirent *e; (e = readdir(d));) {
         char one[4096];
         size_t len = strlen(e->d_name);
@@ -41,7 +56,7 @@ static int best_in(const char *dir, char *path, size_t path_bytes)
             strcmp(e->d_name + len - 3, ".so") != 0 ||
             snprintf(one, sizeof one, "%s/%s", dir, e->d_name) >= (int)path_bytes)
             continue;
-        int score = score_of(one);
+        int score = score_of(one, why);
         if (score > best) {
             best = score;
             memcpy(path, one, strlen(one) + 1);
@@ -63,16 +78,17 @@ static void variant_name(const char *path, char *variant, size_t bytes)
 int backend_load_cpu(const char *dir, char *variant, size_t variant_bytes, struct bmoe_error *err)
 {
     char path[4096];
+    struct reason why = {""};
     ggml_backend_dev_t present = ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_CPU);
     if (present && variant[0] == '\0')
         snprintf(variant, variant_bytes, "cpu");
-    if (!best_in(dir, path, sizeof path)) {
+    if (!best_in(dir, path, sizeof path, &why)) {
         if (present)
             return BMOE_OK;
         return error_set(err, BMOE_E_SEAM, BMOE_SCOPE_PROCESS,
-                         "no CPU backend of ggml for this processor in %s; name its folder with "
+                         "no CPU backend of ggml for this processor in %s%s; name its folder with "
                          "backends_dir",
-                         dir);
+                         dir, why.text);
     }
     variant_name(path, variant, variant_bytes);
     if (present)

@@ -6,6 +6,7 @@
 #include "engine/session.h"
 
 #include "base/error.h"
+#include "base/host.h"
 #include "device/kv_memory.h"
 #include "pager/rebind.h"
 
@@ -179,6 +180,19 @@ static enum llama_flash_attn_type flash_attn(enum bmoe_tristate value)
     return value == BMOE_OFF ? LLAMA_FLASH_ATTN_TYPE_DISABLED : LLAMA_FLASH_ATTN_TYPE_AUTO;
 }
 
+/* What libllama keeps of each token of a context beside keys and values, generously. */
+#define CELL_BYTES 64
+
+static int refuse_context(const struct bmoe_session *s, const struct rebind_memory *memory,
+                          const struct host_memory *host, struct bmoe_error *err)
+{
+    return error_set(err, BMOE_E_MEMORY, BMOE_SCOPE_SESSION,
+                     "a context of %u tokens takes %.0f MiB or more, and %.0f MiB are free (%s); "
+                     "give a smaller one (-c), or a smaller type to its KV cache (-ctk, -ctv)",
+                     s->o.n_ctx, (double)memory->asked_bytes / (1 << 20),
+                     (double)host->available_bytes / (1 << 20), host->bound_by);
+}
+
 int context_create(struct bmoe_session *s, uint32_t n_outputs, struct bmoe_error *err)
 {
     bool anew = s->ctx && s->memory;
@@ -204,11 +218,19 @@ int context_create(struct bmoe_session *s, uint32_t n_outputs, struct bmoe_error
     p.cb_eval_user_data = s;
     p.abort_callback = on_abort;
     p.abort_callback_data = s;
+    struct host_memory host;
+    struct rebind_memory memory = {.limit_bytes = UINT64_MAX};
+    if (s->plan.total == 0 && host_memory_read("", &host) == 0) /* later it was planned for */
+        memory.limit_bytes = host.available_bytes;
+    memory.asked_bytes = (uint64_t)p.n_ctx * CELL_BYTES;
+    memory.refused = memory.asked_bytes > memory.limit_bytes;
     llama_log_enter(&s->llama_log);
-    rebind_huge_begin("libggml-base");
-    s->ctx = llama_init_from_model(s->model, p);
+    rebind_memory_begin("libggml-base", &memory);
+    s->ctx = memory.refused ? NULL : llama_init_from_model(s->model, p);
     rebind_end();
     llama_log_leave();
+    if (!s->ctx && memory.refused)
+        return refuse_context(s, &memory, &host, err);
     if (!s->ctx)
         return error_set(err, BMOE_E_MODEL, BMOE_SCOPE_SESSION,
                          "libllama makes no context of %u tokens for %s: %s", s->o.n_ctx,

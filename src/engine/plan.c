@@ -122,7 +122,7 @@ static int measure(struct bmoe_session *s, struct bmoe_error *err)
     int rc = host_memory_read("", &host);
     if (rc < 0)
         return error_set_errno(err, BMOE_E_IO, BMOE_SCOPE_SESSION, -rc,
-                               "reading how much memory is free");
+                               "how much memory is free cannot be read from /proc/meminfo");
     int64_t rss = host_rss_bytes();
     p->program = rss > 0 ? (uint64_t)rss : 0;
     p->kv = s->buffers.kv;

@@ -103,6 +103,11 @@ int pinned_wait(struct pager *p, void (*progress)(void *, float), void *user,
                 *err = failed->error;
             return failed ? failed->error.code : 0;
         }
+        if (p->error.code == BMOE_E_MEMORY) { /* of readers without buffers nothing will come */
+            if (err)
+                *err = p->error;
+            return p->error.code;
+        }
         wait_done(p);
     }
 }

@@ -67,8 +67,11 @@ static bool reader_refit(struct pager *p, struct reader *r)
     pthread_mutex_unlock(p->lock);
     bool ok = reader_slot(r, slot) == 0 && reader_bounce(r, bounce) == 0;
     pthread_mutex_lock(p->lock);
-    r->held_bytes = r->slot.bytes + r->bounce_bytes;
-    sizes_update(p);
+    uint64_t held = r->slot.bytes + r->bounce_bytes;
+    if (held != r->held_bytes) { /* it wakes the others: two without memory would never rest */
+        r->held_bytes = held;
+        sizes_update(p);
+    }
     if (!ok) {
         struct bmoe_error err;
         error_set(&err, BMOE_E_MEMORY, BMOE_SCOPE_SESSION, "no memory for a reader's buffers");

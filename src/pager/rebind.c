@@ -73,8 +73,8 @@ struct span {
 struct load {
     rebind_map_fn *fn; /* NULL: no load in progress */
     void *ctx;
-    bool huge;          /* instead of a load, allocations that ask for huge pages */
-    struct span *given; /* what fn gave out; owned */
+    struct rebind_memory *memory; /* instead of a load, what is allocated; borrowed */
+    struct span *given;           /* what fn gave out; owned */
     size_t n_given;
     unsigned n_answered;
 };
@@ -146,16 +146,23 @@ static int slot_posix_madvise(void *addr, size_t bytes, int advice)
 
 static int slot_posix_memalign(void **out, size_t alignment, size_t bytes)
 {
+    struct rebind_memory *m = current.memory;
+    if (m) {
+        m->asked_bytes += bytes;
+        m->refused |= m->asked_bytes > m->limit_bytes;
+        if (m->refused)
+            return ENOMEM;
+    }
     int rc = posix_memalign(out, alignment, bytes);
-    if (rc == 0 && current.huge && bytes >= HUGE_FROM)
+    if (rc == 0 && m && bytes >= HUGE_FROM)
         memory_huge(*out, (char *)*out + bytes);
     return rc;
 }
 
 /* What stands in for an import of that name; 0 when it is left alone. */
-static uintptr_t stand_in(const char *name, bool huge)
+static uintptr_t stand_in(const char *name, bool allocator)
 {
-    if (huge)
+    if (allocator)
         return strcmp(name, "posix_memalign") == 0 ? (uintptr_t)slot_posix_memalign : 0;
     if (strcmp(name, "mmap") == 0)
         return (uintptr_t)slot_mmap;
@@ -241,12 +248,12 @@ static void add_slot(const struct imports *im, uintptr_t at, uintptr_t now)
 
 struct wanted {
     const char *library;
-    bool huge; /* the allocator's imports instead of the mapping's */
+    bool allocator; /* the allocator's imports instead of the mapping's */
 };
 
 /* Rel and Rela begin alike: r_offset, r_info. */
 static void scan_relocations(const struct imports *im, uintptr_t table, size_t bytes, bool is_rela,
-                             bool huge)
+                             bool allocator)
 {
     size_t step = is_rela ? sizeof(ElfW(Rela)) : sizeof(ElfW(Rel));
     for (uintptr_t at = table; table && at + step <= table + bytes; at += step) {
@@ -254,7 +261,7 @@ static void scan_relocations(const struct imports *im, uintptr_t table, size_t b
         if (RELOC_TYPE(r->r_info) != RELOC_JUMP_SLOT && RELOC_TYPE(r->r_info) != RELOC_GLOB_DAT)
             continue;
         const ElfW(Sym) *symbol = &im->symbols[RELOC_SYMBOL(r->r_info)];
-        uintptr_t now = stand_in(im->strings + symbol->st_name, huge);
+        uintptr_t now = stand_in(im->strings + symbol->st_name, allocator);
         if (symbol->st_shndx == SHN_UNDEF && now)
             add_slot(im, im->base + (uintptr_t)r->r_offset, now);
     }
@@ -281,9 +288,9 @@ static int scan_object(struct dl_phdr_info *info, size_t size, void *data)
     }
     if (!im.symbols || !im.strings)
         return 0;
-    scan_relocations(&im, im.jmprel, im.jmprel_bytes, im.jmprel_is_rela, wanted->huge);
-    scan_relocations(&im, im.rela, im.rela_bytes, true, wanted->huge);
-    scan_relocations(&im, im.rel, im.rel_bytes, false, wanted->huge);
+    scan_relocations(&im, im.jmprel, im.jmprel_bytes, im.jmprel_is_rela, wanted->allocator);
+    scan_relocations(&im, im.rela, im.rela_bytes, true, wanted->allocator);
+    scan_relocations(&im, im.rel, im.rel_bytes, false, wanted->allocator);
     return 0;
 }
 
@@ -312,7 +319,7 @@ static void restore_slots(size_t n)
 /* Changes the wanted slots and keeps the lock, when there are any. */
 static int begin(struct wanted wanted, struct bmoe_error *err)
 {
-    if (current.fn || current.huge)
+    if (current.fn || current.memory)
         return error_set(err, BMOE_E_MISUSE, BMOE_SCOPE_REQUEST,
                          "this thread is already loading a model");
     pthread_mutex_lock(&changed.lock);
@@ -339,15 +346,15 @@ int rebind_begin(const char *library, rebind_map_fn *fn, void *ctx, struct bmoe_
     return n;
 }
 
-void rebind_huge_begin(const char *library)
+void rebind_memory_begin(const char *library, struct rebind_memory *memory)
 {
-    if (begin((struct wanted){.library = library, .huge = true}, NULL) > 0)
-        current = (struct load){.huge = true};
+    if (begin((struct wanted){.library = library, .allocator = true}, NULL) > 0)
+        current = (struct load){.memory = memory};
 }
 
 unsigned rebind_end(void)
 {
-    if (!current.fn && !current.huge)
+    if (!current.fn && !current.memory)
         return 0;
     unsigned n_answered = current.n_answered;
     restore_slots(changed.n_slots);

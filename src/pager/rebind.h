@@ -18,6 +18,8 @@
 
 #include "bmoe.h"
 
+#include <stdbool.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 /* Answers the address to use for a mapping of `bytes` of the file from its start, or NULL to let
@@ -32,11 +34,18 @@ typedef void *rebind_map_fn(void *ctx, dev_t dev, ino_t ino, size_t bytes);
  * the load lock until rebind_end, which the same thread must call. */
 int rebind_begin(const char *library, rebind_map_fn *fn, void *ctx, struct bmoe_error *err);
 
-/* What this thread allocates through the posix_memalign imports of the library until rebind_end
- * asks for huge pages where it is large; it is ordinary memory of malloc's otherwise. Where no slot
- * is found or can be written nothing is different, only slower: filling 24 MiB page by page took 90
- * ms of a load, with huge pages 7. */
-void rebind_huge_begin(const char *library);
+/* What may be allocated, and what was asked for. */
+struct rebind_memory {
+    uint64_t limit_bytes;
+    uint64_t asked_bytes; /* the one that was refused included */
+    bool refused;
+};
+
+/* What this thread allocates through the posix_memalign imports of the library until rebind_end is
+ * counted, refused beyond the limit (ENOMEM), and asks for huge pages where it is large: filling
+ * 24 MiB page by page took 90 ms of a load, with huge pages 7. It is ordinary memory of malloc's
+ * otherwise. Where no slot is found or can be written all is allocated, and none is counted. */
+void rebind_memory_begin(const char *library, struct rebind_memory *memory);
 
 /* Puts the slots back; answers how many mappings fn answered. Without a begin it does nothing. */
 unsigned rebind_end(void);

@@ -9,6 +9,8 @@
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -16,6 +18,21 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+/* The pager's mmap goes through here (linked with --wrap): the readers' buffers may be refused. */
+static atomic_bool no_buffers;
+static pthread_t main_thread;
+void *__real_mmap(void *at, size_t bytes, int prot, int flags, int fd, off_t offset);
+void *__wrap_mmap(void *at, size_t bytes, int prot, int flags, int fd, off_t offset);
+
+void *__wrap_mmap(void *at, size_t bytes, int prot, int flags, int fd, off_t offset)
+{
+    if (atomic_load(&no_buffers) && !pthread_equal(pthread_self(), main_thread)) {
+        errno = ENOMEM;
+        return MAP_FAILED;
+    }
+    return __real_mmap(at, bytes, prot, flags, fd, offset);
+}
 
 static void setup(struct rig *r, enum bmoe_place place)
 {
@@ -262,6 +279,24 @@ static void a_failed_pinned_read_fails_the_start(void **state)
     rig_fini(&r);
 }
 
+/* Nobody reads then, and nobody waits for ever. */
+static void readers_without_buffers_fail_the_start(void **state)
+{
+    (void)state;
+    for (int place = BMOE_PLACE_MOVE; place <= BMOE_PLACE_NONE; place++) {
+        struct rig r;
+        struct bmoe_error err = {0};
+        void *base;
+        setup(&r, place);
+        struct pager_pinned a = {.file = r.file, .bytes = 3000000};
+        assert_int_equal(pager_pinned_add(r.pager, &a, &base, &err), 0);
+        atomic_store(&no_buffers, true);
+        assert_int_equal(pager_start(r.pager, NULL, NULL, &err), BMOE_E_MEMORY);
+        atomic_store(&no_buffers, false);
+        rig_fini(&r);
+    }
+}
+
 /* Larger slices that come late: buffers grow, and the floor is held to. */
 static void a_matrix_may_come_late(void **state)
 {
@@ -411,6 +446,7 @@ static void userfaultfd_denied(void **state)
 
 int main(void)
 {
+    main_thread = pthread_self();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(userfaultfd_denied),
         cmocka_unit_test(a_mapping_without_userfaultfd_is_the_file),
@@ -422,6 +458,7 @@ int main(void)
         cmocka_unit_test(a_mapping_answers_from_the_file),
         cmocka_unit_test(pinned_ranges_are_there),
         cmocka_unit_test(a_failed_pinned_read_fails_the_start),
+        cmocka_unit_test(readers_without_buffers_fail_the_start),
         cmocka_unit_test(a_matrix_may_come_late),
         cmocka_unit_test(a_table_is_contiguous),
         cmocka_unit_test(reads_can_be_replayed),

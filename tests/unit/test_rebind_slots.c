@@ -105,13 +105,18 @@ static bool have_huge_pages(void)
            access("/sys/kernel/mm/transparent_hugepage", F_OK) == 0;
 }
 
-static void large_memory_asks_for_huge_pages(void **state)
+static void allocations_are_counted_bounded_and_huge(void **state)
 {
     (void)state;
     const size_t large = (size_t)40 << 20, small = (size_t)1 << 20;
-    rebind_huge_begin(strrchr(library_path, '/') + 1);
+    struct rebind_memory memory = {.limit_bytes = large + small};
+    rebind_memory_begin(strrchr(library_path, '/') + 1, &memory);
     char *a = allocate(large), *b = allocate(small);
     assert_int_equal(rebind_begin("x", answer_ours, NULL, NULL), BMOE_E_MISUSE);
+    assert_false(memory.refused);
+    assert_int_equal(memory.asked_bytes, large + small);
+    assert_null(allocate(1));
+    assert_true(memory.refused);
     rebind_end();
     char *c = allocate(large);
     assert_true(a && b && c);
@@ -121,7 +126,7 @@ static void large_memory_asks_for_huge_pages(void **state)
     free(a);
     free(b);
     free(c);
-    rebind_huge_begin("no such library");
+    rebind_memory_begin("no such library", &memory);
     assert_int_equal(rebind_end(), 0);
 }
 
@@ -138,7 +143,7 @@ int main(int argc, char **argv)
     *(void **)&allocate = dlsym(library, "slots_allocate");
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ours_is_answered_and_the_rest_passed_on),
-        cmocka_unit_test(large_memory_asks_for_huge_pages),
+        cmocka_unit_test(allocations_are_counted_bounded_and_huge),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     dlclose(library);
