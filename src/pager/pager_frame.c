@@ -63,10 +63,21 @@ bool frames_stay(const struct pager *p)
     return p->n_pools == 1;
 }
 
+/* A pool's last page may be mostly unused, so each may go beyond the budget by one. */
 void frames_huge(struct pager *p)
 {
-    if (frames_stay(p))
-        memory_huge(p->pools[0]->base, p->pools[0]->base + p->pools[0]->cap * p->pools[0]->stride);
+    if ((uint64_t)p->n_pools * MEMORY_HUGE_BYTES > p->budget_bytes / 32)
+        return;
+    for (unsigned i = 0; i < p->n_pools; i++)
+        memory_huge(p->pools[i]->base, p->pools[i]->base + p->pools[i]->cap * p->pools[i]->stride);
+    p->frames_huge = true;
+}
+
+void frames_small(struct pager *p)
+{
+    for (unsigned i = 0; p->frames_huge && i < p->n_pools; i++)
+        (void)madvise(p->pools[i]->base, p->pools[i]->cap * p->pools[i]->stride, MADV_NOHUGEPAGE);
+    p->frames_huge = false;
 }
 
 void frames_take(struct pager *p, const struct group *g)

@@ -154,6 +154,7 @@ struct pager {
 
     struct pool *pools[PAGER_MAX_POOLS];
     unsigned n_pools;
+    bool frames_huge;
     struct matrix **matrices; /* ascending by base and by first_extent */
     uint32_t n_matrices;
     struct pinned **pinned;
@@ -248,7 +249,10 @@ void pools_destroy(struct pager *p);
 void frames_take(struct pager *p, const struct group *g);
 void frame_give_back(struct pager *p, uint32_t e);
 bool frames_stay(const struct pager *p); /* an emptied frame may keep its memory */
-void frames_huge(struct pager *p); /* before the first is filled: larger pages, if they stay */
+void frames_huge(struct pager *p); /* before the first is filled: larger pages, if affordable */
+/* Before memory of a frame is given back: what is there stays, but the kernel must not fill the hole
+ * to make a huge page of what is around it. */
+void frames_small(struct pager *p);
 
 /* pager_state.c, all locked */
 void extent_become(struct pager *p, uint32_t e, enum extent_state to);

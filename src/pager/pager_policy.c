@@ -204,7 +204,7 @@ uint32_t policy_victim_that(const struct policy *p, bool (*fits)(const void *ctx
                             const void *ctx)
 {
     uint32_t best = EXTENT_NONE;
-    for (uint32_t at = 0; at < p->n_heap && at < POLICY_LOOK; at++) {
+    for (uint32_t at = 0; at < p->n_heap && (at < POLICY_LOOK || best == EXTENT_NONE); at++) {
         uint32_t e = p->heap[at];
         bool lower = best == EXTENT_NONE || p->table->at[e].score < p->table->at[best].score;
         if (lower && fits(ctx, e))

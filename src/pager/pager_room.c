@@ -92,6 +92,8 @@ static void victim_take(struct pager *p, struct reader *r, uint32_t e, const str
                                                  .extent = e,
                                                  .kept = m->pool && m->pool == for_m->pool,
                                                  .zeroed = p->extents.at[e].flags & EXTENT_ZEROED};
+    if (!r->victims[r->n_victims - 1].kept)
+        frames_small(p);
     extent_become(p, e, EXTENT_EVICTING);
     p->count.evictions++;
 }
@@ -197,6 +199,7 @@ void room_empty(struct pager *p, uint32_t e, bool keep)
     char *addr = extent_addr(p, e);
     extent_become(p, e, EXTENT_EVICTING);
     if (!keep || !m->pool || !frames_stay(p)) {
+        frames_small(p);
         pthread_mutex_unlock(p->lock);
         madvise(addr, m->stride, MADV_DONTNEED);
         pthread_mutex_lock(p->lock);

@@ -4,7 +4,7 @@
  * may still be added late. Huge pages are refused before anything is filled: one that spans absent
  * extents would fill them with zeros without a fault, which is the one way this design could give
  * wrong bits silently; mincore proves at registration that no page is there. Memory that comes once
- * and stays is another matter (memory_huge): pinned ranges, and the frames of a single pool.
+ * and stays is another matter (memory_huge): pinned ranges, frames, the readers' buffers.
  */
 #include "pager/pager_internal.h"
 

@@ -216,6 +216,34 @@ static void frames_are_shared(void **state)
     rig_fini(&r);
 }
 
+/* Two pools that lend each other memory, in huge pages where the system has them, under a budget
+ * that goes down and up again. */
+static void frames_of_two_sizes(void **state)
+{
+    static const uint64_t budgets[] = {132 << 20, 40 << 20, 132 << 20};
+    struct rig r;
+    struct bmoe_error err;
+    (void)state;
+    rig_init(&r, 40 << 20);
+    r.config.place = BMOE_PLACE_NONE;
+    r.config.reserve_bytes = 256 << 20;
+    r.config.budget_bytes = budgets[0];
+    rig_create(&r);
+    for (int i = 0; i < 2; i++) {
+        rig_matrix(&r, 1000, 300000, 139, NULL);
+        rig_matrix(&r, 2000, 420000, 99, rig_xor);
+    }
+    rig_start(&r);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(pager_budget_set(r.pager, budgets[i], &err), 0);
+        assert_int_equal(rig_touch(&r, 2, 800), 0);
+        struct pager_counters c = rig_counters(&r);
+        assert_true(c.evictions > 20);
+        assert_true(c.resident_bytes + c.staging_bytes <= budgets[i]);
+    }
+    rig_fini(&r);
+}
+
 static float last_part;
 
 static void note_progress(void *user, float part)
@@ -451,6 +479,7 @@ int main(void)
         cmocka_unit_test(userfaultfd_denied),
         cmocka_unit_test(a_mapping_without_userfaultfd_is_the_file),
         cmocka_unit_test(frames_are_shared),
+        cmocka_unit_test(frames_of_two_sizes),
         cmocka_unit_test(a_failed_read_is_recovered),
         cmocka_unit_test(a_failed_guess_is_no_error),
         cmocka_unit_test(lost_pages_come_back),
