@@ -6,8 +6,6 @@
 
 #include <sys/mman.h>
 
-#define HUGE_BYTES ((uint64_t)2 << 20)
-
 uint64_t pager_direct_buffer_bytes(uint64_t bytes)
 {
     return file_buffer_bytes(bytes);
@@ -15,18 +13,18 @@ uint64_t pager_direct_buffer_bytes(uint64_t bytes)
 
 uint64_t pager_buffers_bytes(unsigned n, uint64_t each_bytes)
 {
-    return align_up(n * align_up(each_bytes, 4096), HUGE_BYTES);
+    return align_up(n * align_up(each_bytes, 4096), MEMORY_HUGE_BYTES);
 }
 
 bool pager_buffers_init(struct pager_buffers *b, unsigned n, uint64_t each_bytes)
 {
     *b = (struct pager_buffers){.step = align_up(each_bytes, 4096)};
     b->bytes = pager_buffers_bytes(n, each_bytes);
-    b->map_bytes = b->bytes + HUGE_BYTES;
+    b->map_bytes = b->bytes + MEMORY_HUGE_BYTES;
     b->map = memory_reserve(b->map_bytes, PROT_READ | PROT_WRITE);
     if (!b->map)
         return false;
-    b->base = (char *)b->map + (HUGE_BYTES - (uintptr_t)b->map % HUGE_BYTES);
+    b->base = (char *)b->map + (MEMORY_HUGE_BYTES - (uintptr_t)b->map % MEMORY_HUGE_BYTES);
     memory_huge(b->base, b->base + b->bytes);
     return true;
 }

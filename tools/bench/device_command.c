@@ -2,7 +2,7 @@
  * Prompts of some widths on a device that only takes time, cold and in one graph each: the wall
  * time against the larger of what the device took and of the same reads made again without it. Then
  * prompts of 130 to 480 tokens, whole layers against routed experts, one after another as a program
- * asks them, with nothing resident and with what decode left.
+ * asks them: with nothing resident, with all foreseen, and with what decode left.
  */
 #include "device_command.h"
 
@@ -25,11 +25,13 @@ static const char usage[] =
     "  --tops X       its speed in 10^12 operations a second (1)\n"
     "  --reps N       repetitions, of which medians are printed (3)\n"
     "  --loaders N    threads that fill its slots (8)\n"
-    "  --cache-mb N   budget of resident experts (700)\n";
+    "  --cache-mb N   budget of resident experts (700)\n"
+    "  --plain        the host keeps them in the file's layout\n";
 
 struct command {
     const char *model, *routes_path, *only;
     double tops;
+    bool plain;
     unsigned reps, loaders;
     uint64_t cache_bytes;
     struct timing_routes routes[N_PROMPTS];
@@ -59,7 +61,7 @@ static struct bmoe_session *open_session(struct command *c, bool there, bool who
     bmoe_options_init(&o);
     o.model = c->model;
     o.stream = BMOE_ON;
-    o.cpu_repack = there ? BMOE_OFF : BMOE_ON; /* a device copies residents in the file's layout */
+    o.cpu_repack = c->plain ? BMOE_OFF : BMOE_ON;
     o.cache_bytes = c->cache_bytes;
     o.n_ctx = MOST_TOKENS + 64;
     o.n_ubatch = there ? 512 : MOST_TOKENS;
@@ -225,41 +227,69 @@ static int widths(struct command *c)
     return 0;
 }
 
-/* All the mixed prompts in a row; warm: each after an answer of some tokens. */
-static int mixed(struct command *c, bool whole, bool warm)
+/* All the mixed prompts in a row. */
+enum mix { WHOLE, ROUTED, AGAIN, WARM, N_MIXES };
+
+static const char *const mix_names[N_MIXES] = {
+    [WHOLE] = "whole, cold",
+    [ROUTED] = "routed, cold",
+    [AGAIN] = "routed, cold, asked a second time", /* so that all was foreseen */
+    [WARM] = "routed, after answers",
+};
+
+static void print_mix(enum mix how, const struct bmoe_stats *t, double seconds)
 {
-    struct bmoe_session *s = open_session(c, true, whole, NULL);
+    const double mib = 1 << 20;
+    printf("| %s | %.2f | %.1f | %.1f | %.1f | %.0f |\n", mix_names[how], seconds,
+           (double)t->dev_read_bytes / mib, (double)t->dev_host_bytes / mib,
+           (double)t->dev_unused_bytes / mib,
+           100.0 * (double)t->dev_demand / (double)(t->dev_routed + 1));
+    fflush(stdout);
+}
+
+static void add_difference(struct bmoe_stats *sum, const struct bmoe_stats *from,
+                           const struct bmoe_stats *to)
+{
+    sum->dev_read_bytes += to->dev_read_bytes - from->dev_read_bytes;
+    sum->dev_host_bytes += to->dev_host_bytes - from->dev_host_bytes;
+    sum->dev_unused_bytes += to->dev_unused_bytes - from->dev_unused_bytes;
+    sum->dev_demand += to->dev_demand - from->dev_demand;
+    sum->dev_routed += to->dev_routed - from->dev_routed;
+}
+
+static int mixed(struct command *c, enum mix how)
+{
+    struct bmoe_session *s = open_session(c, true, how == WHOLE, NULL);
+    struct bmoe_stats sum = {0};
     struct bmoe_result r;
-    double seconds = 0, second[2] = {0};
+    double seconds = 0;
     if (!s)
         return 1;
-    for (unsigned i = 0; i < N_MIXED; i++) {
-        unsigned p = N_WIDTHS + i;
-        if (!warm)
+    for (unsigned i = 0; i < N_MIXED * (how == AGAIN ? 2 : 1); i++) {
+        unsigned p = N_WIDTHS + (how == AGAIN ? i / 2 : i);
+        if (how != WARM)
             pager_drop_all(session_pager(s));
         timing_prompt(&c->routes[p], c->tops);
-        if (ask(c, s, p, warm ? 16 : 1, &r) < 0)
+        struct bmoe_stats before = stats_of(s);
+        if (ask(c, s, p, how == WARM ? 16 : 1, &r) < 0)
             return 1;
+        struct bmoe_stats after = stats_of(s);
+        if (how == AGAIN && i % 2 == 0)
+            continue;
+        add_difference(&sum, &before, &after);
         seconds += r.prefill_s;
-        if (i < 2)
-            second[i] = r.prefill_s / width_of(p);
     }
-    struct bmoe_stats t = stats_of(s);
-    printf("| %s, %s | %.2f | %.1f | %.1f | %.1f | %.0f | %.2f |\n", whole ? "whole" : "routed",
-           warm ? "after answers" : "cold", seconds, (double)t.dev_read_bytes / (1 << 20),
-           (double)t.dev_host_bytes / (1 << 20), (double)t.dev_unused_bytes / (1 << 20),
-           100.0 * (double)t.dev_demand / (double)(t.dev_routed + 1), second[1] / second[0]);
-    fflush(stdout);
+    print_mix(how, &sum, seconds);
     bmoe_session_close(s);
     return 0;
 }
 
 static int parse(struct command *c, int argc, char **argv)
 {
-    static const struct option longs[] = {{"routes", 1, NULL, 'f'},   {"only", 1, NULL, 'o'},
-                                          {"tops", 1, NULL, 't'},     {"reps", 1, NULL, 'r'},
-                                          {"cache-mb", 1, NULL, 'c'}, {"loaders", 1, NULL, 'l'},
-                                          {"help", 0, NULL, 'h'},     {NULL, 0, NULL, 0}};
+    static const struct option longs[] = {
+        {"routes", 1, NULL, 'f'}, {"only", 1, NULL, 'o'},     {"tops", 1, NULL, 't'},
+        {"reps", 1, NULL, 'r'},   {"cache-mb", 1, NULL, 'c'}, {"loaders", 1, NULL, 'l'},
+        {"plain", 0, NULL, 'p'},  {"help", 0, NULL, 'h'},     {NULL, 0, NULL, 0}};
     int o;
     while ((o = getopt_long(argc, argv, "m:h", longs, NULL)) != -1) {
         switch (o) {
@@ -283,6 +313,9 @@ static int parse(struct command *c, int argc, char **argv)
             break;
         case 'c':
             c->cache_bytes = (uint64_t)strtoul(optarg, NULL, 10) << 20;
+            break;
+        case 'p':
+            c->plain = true;
             break;
         case 'h':
             fputs(usage, stdout);
@@ -311,11 +344,10 @@ int device_main(int argc, char **argv)
         rc = widths(&c);
     if (rc == 0 && (!c.only || strcmp(c.only, "mixed") == 0)) {
         printf("| %u prompts of 130-480 tokens | s | MiB read | MiB from memory | MiB unused | %% "
-               "late | "
-               "second / first, s a token |\n|---|---:|---:|---:|---:|---:|---:|\n",
+               "late |\n|---|---:|---:|---:|---:|---:|\n",
                (unsigned)N_MIXED);
-        for (int i = 0; rc == 0 && i < 3; i++)
-            rc = mixed(&c, i == 0, i == 2);
+        for (int i = 0; rc == 0 && i < N_MIXES; i++)
+            rc = mixed(&c, i);
     }
     for (unsigned p = 0; p < N_PROMPTS; p++)
         free(c.routes[p].at);
