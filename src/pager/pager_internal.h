@@ -250,8 +250,8 @@ void frames_take(struct pager *p, const struct group *g);
 void frame_give_back(struct pager *p, uint32_t e);
 bool frames_stay(const struct pager *p); /* an emptied frame may keep its memory */
 void frames_huge(struct pager *p); /* before the first is filled: larger pages, if affordable */
-/* Before memory of a frame is given back: what is there stays, but the kernel must not fill the hole
- * to make a huge page of what is around it. */
+/* Before memory of a frame is given back: what is there stays, but the kernel must not fill the
+ * hole to make a huge page of what is around it. */
 void frames_small(struct pager *p);
 
 /* pager_state.c, all locked */

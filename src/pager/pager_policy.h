@@ -49,8 +49,9 @@ void policy_init(struct policy *p, const struct policy_ops *ops, struct extent_t
                  uint32_t keep);
 /* The part of all extents that the budget holds: how fast requests fade follows from it. */
 void policy_pace(struct policy *p, double part);
-/* Who goes first among the least used that `fits` takes: the lowest of the heap's first POLICY_LOOK,
- * in which order does not count for much, or the first one beyond; else who goes first of all. */
+/* Who goes first among the least used that `fits` takes: the lowest of the heap's first
+ * POLICY_LOOK, in which order does not count for much, or the first one beyond; else who goes first
+ * of all. */
 enum { POLICY_LOOK = 127 };
 uint32_t policy_victim_that(const struct policy *p, bool (*fits)(const void *ctx, uint32_t e),
                             const void *ctx);
