@@ -4,7 +4,7 @@ PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
 BUILD = build/$(PRESET)
 
-.PHONY: all configure demo test check-long install lint format man bench clean
+.PHONY: all configure demo test check-long install lint format man bench bench-shapes clean
 
 all: configure
 	cmake --build $(BUILD) -j $(JOBS)
@@ -35,6 +35,9 @@ man: all
 
 bench: all
 	cmake --build $(BUILD) --target bench
+
+bench-shapes: all
+	cmake --build $(BUILD) --target bench-shapes
 
 clean:
 	rm -rf build

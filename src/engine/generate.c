@@ -17,6 +17,8 @@ struct run {
     struct text text;
     size_t n_told; /* bytes of the answer the caller has seen */
     int64_t start_us;
+    llama_token *ends; /* n_ends tokens that end an answer; where they are ignored */
+    uint32_t n_ends;
 };
 
 void bmoe_generate_init(struct bmoe_generate *g)
@@ -66,13 +68,30 @@ static int cancelled(struct bmoe_error *err)
     return error_set(err, BMOE_E_CANCELLED, BMOE_SCOPE_REQUEST, "cancelled");
 }
 
+/* To ask libllama of each token of a large vocabulary takes milliseconds: once a request. */
+static int find_ends(struct run *run, struct bmoe_error *err)
+{
+    const struct llama_vocab *vocab = run->s->vocab;
+    uint32_t n = 0;
+    if (!run->g->ignore_eos)
+        return BMOE_OK;
+    for (uint32_t t = 0; t < run->s->n_vocab; t++)
+        n += llama_vocab_is_eog(vocab, (llama_token)t);
+    run->ends = malloc(n * sizeof *run->ends + 1);
+    if (!run->ends)
+        return error_set(err, BMOE_E_MEMORY, BMOE_SCOPE_REQUEST, "no memory for the answer");
+    for (uint32_t t = 0; t < run->s->n_vocab; t++)
+        if (llama_vocab_is_eog(vocab, (llama_token)t))
+            run->ends[run->n_ends++] = (llama_token)t;
+    return BMOE_OK;
+}
+
 /* The greedy choice of end tokens is taken away from the logits, as libllama's programs do it. */
 static void forbid_end(struct run *run)
 {
     float *logits = llama_get_logits_ith(run->s->ctx, -1);
-    for (uint32_t t = 0; t < run->s->n_vocab; t++)
-        if (llama_vocab_is_eog(run->s->vocab, (llama_token)t))
-            logits[t] = -1e30f;
+    for (uint32_t i = 0; i < run->n_ends; i++)
+        logits[run->ends[i]] = -1e30f;
 }
 
 /* Chooses and takes one token. 1: go on, 0: the answer ends, negative: an error. */
@@ -184,7 +203,10 @@ static int run_all(struct run *run, struct bmoe_error *err)
     run->sampler = sampler_create(s, &run->g->sampling, err);
     if (!run->sampler)
         return err->code;
-    int rc = prompt_tokens(run, &tokens, err);
+    int rc = find_ends(run, err);
+    if (rc < 0)
+        return rc;
+    rc = prompt_tokens(run, &tokens, err);
     if (rc >= 0)
         rc = prompt_run(s, tokens, (uint32_t)rc, run->g->keep_kv,
                         stable_tokens(run, tokens, (uint32_t)rc), run->g, &run->r, err);
@@ -234,6 +256,7 @@ int bmoe_session_generate(struct bmoe_session *s, const struct bmoe_generate *g,
     }
     if (run.sampler)
         llama_sampler_free(run.sampler);
+    free(run.ends);
     text_fini(&run.text);
     if (rc < 0 && err)
         *err = local;
