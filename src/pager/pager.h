@@ -190,8 +190,6 @@ const void *pager_lend(struct pager *p, uint32_t extent);
 struct pager_buffers {
     char *base;
     uint64_t step, bytes;
-    void *map; /* begins before base */
-    uint64_t map_bytes;
 };
 uint64_t pager_buffers_bytes(unsigned n, uint64_t each_bytes);
 bool pager_buffers_init(struct pager_buffers *b, unsigned n, uint64_t each_bytes);

@@ -20,19 +20,14 @@ bool pager_buffers_init(struct pager_buffers *b, unsigned n, uint64_t each_bytes
 {
     *b = (struct pager_buffers){.step = align_up(each_bytes, 4096)};
     b->bytes = pager_buffers_bytes(n, each_bytes);
-    b->map_bytes = b->bytes + MEMORY_HUGE_BYTES;
-    b->map = memory_reserve(b->map_bytes, PROT_READ | PROT_WRITE);
-    if (!b->map)
-        return false;
-    b->base = (char *)b->map + (MEMORY_HUGE_BYTES - (uintptr_t)b->map % MEMORY_HUGE_BYTES);
-    memory_huge(b->base, b->base + b->bytes);
-    return true;
+    b->base = memory_buffer(b->bytes);
+    return b->base != NULL;
 }
 
 void pager_buffers_fini(struct pager_buffers *b)
 {
-    if (b->map)
-        munmap(b->map, b->map_bytes);
+    if (b->base && b->bytes)
+        munmap(b->base, b->bytes);
     *b = (struct pager_buffers){0};
 }
 
