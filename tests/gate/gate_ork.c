@@ -170,7 +170,7 @@ static void prefill_is_the_resident_one(void **state)
     }
     gate_live_evict_end();
     printf("  nodes: %lld, by the graphs %lld\n", (long long)stats.dev_nodes,
-           (long long)(2 * n_nodes));
+           2 * (long long)n_nodes);
     /* The NPU backend takes a norm for what reads it, so its part of a graph depends on the cut. */
     assert_true(is_ork ? stats.dev_nodes <= 2 * n_nodes : stats.dev_nodes == 2 * n_nodes);
     const struct plugin_counts both = counts_now();

@@ -57,7 +57,8 @@ static double rate(carry_fn *carry, void *ctx, size_t bytes, size_t row_bytes, b
         int64_t us = clock_now_us() - start;
         best = us < best ? us : best;
     }
-    return (double)(bytes / part * part) * PLACES / 1e3 / (double)best;
+    size_t carried = bytes / part * part * PLACES;
+    return (double)carried / 1e3 / (double)best;
 }
 
 static void row(const char *name, carry_fn *carry, void *ctx, size_t bytes, size_t row_bytes)

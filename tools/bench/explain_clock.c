@@ -158,7 +158,8 @@ void clock_process(struct phase_costs *out, const struct pager *pager, double si
 
 double clock_page_touch(void)
 {
-    size_t bytes = (size_t)16 << 20, page = (size_t)sysconf(_SC_PAGESIZE);
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), pages = ((size_t)16 << 20) / page;
+    size_t bytes = pages * page;
     char *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (p == MAP_FAILED)
         return 0;
@@ -168,5 +169,5 @@ double clock_page_touch(void)
         p[i] = 1;
     double us = (double)(clock_now_us() - from);
     munmap(p, bytes);
-    return us / 1e6 / (double)(bytes / page);
+    return us / 1e6 / (double)pages;
 }

@@ -30,7 +30,7 @@ struct sweep_paths {
 };
 
 /* sweep_files.c: negative when a file cannot be written (said on stderr). */
-int sweep_write(const struct sweep_rates *r, const struct sweep_paths *p);
+int sweep_write(const struct sweep_rates *r, const struct sweep_paths *to);
 
 /* sweep_check.c: compares the ratios to the limit with those of an earlier sweep's CSV file; prints
  * each pair. The number of those that are more than 15 % worse, or negative with a sentence on

@@ -193,6 +193,7 @@ static int timeline(const struct bench_options *o, unsigned part, unsigned n_pro
     for (int i = 0; i < 2; i++) {
         free(r.t[i].spans);
         free(r.t[i].reads);
+        r.t[i].command = NULL;
     }
     return rc < 0 || r.failed;
 }
