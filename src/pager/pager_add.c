@@ -120,6 +120,21 @@ static int matrix_place(struct pager *p, const struct pager_matrix *m, struct ma
     return store_register(p, err);
 }
 
+/* Readers look the extents of their group up without the lock, so the tables must not move under
+ * them: they finish what they read and take nothing. Reads end by themselves (pager_room.c). */
+static void readers_hold(struct pager *p)
+{
+    p->growing = true;
+    while (p->n_reading)
+        wait_done(p);
+}
+
+static void readers_go_on(struct pager *p)
+{
+    p->growing = false;
+    readers_wake(p);
+}
+
 int pager_matrix_add(struct pager *p, const struct pager_matrix *m, struct pager_range *out,
                      struct bmoe_error *err)
 {
@@ -127,6 +142,7 @@ int pager_matrix_add(struct pager *p, const struct pager_matrix *m, struct pager
     if (!k)
         return error_set(err, BMOE_E_MEMORY, BMOE_SCOPE_SESSION, "out of memory");
     pthread_mutex_lock(p->lock);
+    readers_hold(p);
     uint32_t before = p->n_matrices;
     int rc = matrix_measure(p, m, k, err);
     if (rc == 0)
@@ -137,6 +153,7 @@ int pager_matrix_add(struct pager *p, const struct pager_matrix *m, struct pager
                                     .first_extent = k->first_extent};
     else if (p->n_matrices == before)
         free(k);
+    readers_go_on(p);
     pthread_mutex_unlock(p->lock);
     return rc;
 }

@@ -185,6 +185,7 @@ struct pager {
     unsigned n_threads, n_idle;
     pthread_t fault_thread;
     bool fault_running, started, stop;
+    bool growing; /* a matrix is being added: no reader takes a group */
     int stop_fd;
     char *fault_bounce;
     struct replay *replay;

@@ -170,7 +170,7 @@ bool room_take(struct pager *p, struct reader *r)
     r->group.n = 0;
     r->n_victims = 0;
     r->covered = false;
-    for (int q = 0; q < N_QUEUES; q++) {
+    for (int q = 0; q < N_QUEUES && !p->growing; q++) {
         uint32_t e = p->queue[q].head;
         if (e == EXTENT_NONE)
             continue;
