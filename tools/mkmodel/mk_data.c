@@ -4,6 +4,7 @@
  */
 #include "mk_data.h"
 
+#include "mk_mxfp4.h"
 #include "mk_weights.h"
 
 #include <pthread.h>
@@ -45,8 +46,11 @@ static void *run_share(void *argument)
     const struct mk_tensor *tensor = share->weights->tensor;
 
     mk_weights_rows(share->weights, share->row, share->n_rows, share->values);
-    ggml_quantize_chunk(tensor->type, share->values, share->out, 0, share->n_rows, tensor->ne[0],
-                        share->importance);
+    if (tensor->type == GGML_TYPE_MXFP4)
+        mk_mxfp4_encode(share->values, share->n_rows * tensor->ne[0], (uint8_t *)share->out);
+    else
+        ggml_quantize_chunk(tensor->type, share->values, share->out, 0, share->n_rows,
+                            tensor->ne[0], share->importance);
     return NULL;
 }
 
