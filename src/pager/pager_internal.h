@@ -306,7 +306,9 @@ int uffd_open(enum bmoe_place want, enum bmoe_place *got, int *errnum);
 int uffd_register(int fd, void *addr, uint64_t bytes);
 int uffd_copy(int fd, char *dst, const char *src, uint64_t bytes);
 int uffd_zero(int fd, char *dst, uint64_t bytes);
-int uffd_move(int fd, char *dst, char *src, uint64_t bytes, uint64_t *moved);
+/* On failure any of the pages may be on either side: Linux 6.18 reports fewer than it has moved
+ * when one of them was being migrated (docs/pager.md). */
+int uffd_move(int fd, char *dst, char *src, uint64_t bytes);
 /* What a page costs by each way, its first use included; 0: not measured. Takes milliseconds. */
 struct page_costs {
     double move_us, copy_us;

@@ -26,14 +26,14 @@ void slot_fini(struct slot *s)
 static void slot_recycle(struct reader *r, const struct victim *v)
 {
     struct slot *s = &r->slot;
-    uint64_t bytes = v->bytes < s->hole ? v->bytes : s->hole, moved = 0;
+    uint64_t bytes = v->bytes < s->hole ? v->bytes : s->hole;
     if (bytes == 0)
         return;
     char *dst = s->base + s->hole - bytes;
-    if (uffd_move(r->pager->uffd, dst, v->addr, bytes, &moved) == 0)
+    if (uffd_move(r->pager->uffd, dst, v->addr, bytes) == 0)
         s->hole -= bytes;
-    else if (moved) /* pages with a gap behind them are of no use */
-        madvise(dst, moved, MADV_DONTNEED);
+    else /* pages with a gap behind them are of no use */
+        madvise(dst, bytes, MADV_DONTNEED);
 }
 
 void place_evict(struct reader *r)
@@ -136,25 +136,21 @@ static int slot_fill(struct reader *r, uint64_t bytes)
     return rc;
 }
 
-/* A page that MOVE does not take is copied, and what stays behind of it dropped. */
-static int window_move(struct reader *r, char *addr, char *window, uint64_t bytes)
+/* The group anew by COPY of what was read, where MOVE gave up: nothing on either side is kept. */
+static int place_again(struct reader *r, char *addr, const char *data)
 {
-    int fd = r->pager->uffd, rc = 0;
-    for (uint64_t at = 0; at < bytes && rc == 0;) {
-        uint64_t moved = 0, page = r->pager->sys_page;
-        rc = uffd_move(fd, addr + at, window + at, bytes - at, &moved);
-        at += moved;
-        if (rc == 0)
-            break;
-        r->costs.move_fallbacks++;
-        rc = uffd_copy(fd, addr + at, window + at, page);
-        at += page;
-        madvise(window + at - page, page, MADV_DONTNEED);
-    }
-    r->slot.hole += bytes;
+    struct slot *s = &r->slot;
+    uint64_t bytes = r->group.padded_bytes;
+    r->costs.move_fallbacks++;
+    madvise(addr, bytes, MADV_DONTNEED);
+    madvise(s->base, s->bytes, MADV_DONTNEED);
+    s->hole = s->bytes;
+    int rc = slot_fill(r, bytes);
     if (rc)
-        madvise(window, bytes, MADV_DONTNEED);
-    return rc;
+        return rc;
+    char *window = s->base + s->hole;
+    group_carry(r, window, data);
+    return uffd_copy(r->pager->uffd, addr, window, bytes);
 }
 
 static int place_move(struct reader *r, char *addr, char *data)
@@ -169,7 +165,10 @@ static int place_move(struct reader *r, char *addr, char *data)
     char *window = s->base + s->hole;
     group_carry(r, window, data);
     int64_t start = clock_now_us();
-    rc = window_move(r, addr, window, bytes);
+    if (uffd_move(r->pager->uffd, addr, window, bytes) == 0)
+        s->hole += bytes;
+    else
+        rc = place_again(r, addr, data);
     r->costs.place_us += (uint64_t)(clock_now_us() - start);
     return rc;
 }

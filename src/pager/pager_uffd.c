@@ -119,17 +119,17 @@ int uffd_zero(int fd, char *dst, uint64_t bytes)
     return fill(fill_zero, fd, dst, NULL, bytes);
 }
 
-int uffd_move(int fd, char *dst, char *src, uint64_t bytes, uint64_t *moved)
+int uffd_move(int fd, char *dst, char *src, uint64_t bytes)
 {
     int tries = 0;
-    *moved = 0;
-    while (*moved < bytes) {
+    for (uint64_t at = 0; at < bytes;) {
         struct uffdio_move m = {
-            .dst = (uintptr_t)dst + *moved, .src = (uintptr_t)src + *moved, .len = bytes - *moved};
-        int errnum = ioctl(fd, UFFDIO_MOVE, &m) == 0 ? 0 : errno;
-        uint64_t part = errnum == 0 ? bytes - *moved : m.move > 0 ? (uint64_t)m.move : 0;
-        *moved += part;
-        if (part) {
+            .dst = (uintptr_t)dst + at, .src = (uintptr_t)src + at, .len = bytes - at};
+        if (ioctl(fd, UFFDIO_MOVE, &m) == 0)
+            return 0;
+        int errnum = errno;
+        if (m.move > 0) {
+            at += (uint64_t)m.move;
             tries = 0;
             continue;
         }
@@ -165,12 +165,11 @@ static void trial_touch(const struct trial *t)
 /* One extent out and one in, as MOVE does it and as COPY does it: microseconds. */
 static int64_t trial_move(const struct trial *t)
 {
-    uint64_t moved;
     int64_t start = clock_now_us();
-    if (uffd_move(t->fd, t->slot, t->store, t->bytes, &moved) != 0)
+    if (uffd_move(t->fd, t->slot, t->store, t->bytes) != 0)
         return INT64_MAX;
     memcpy(t->slot, t->bounce, t->bytes);
-    if (uffd_move(t->fd, t->store, t->slot, t->bytes, &moved) != 0)
+    if (uffd_move(t->fd, t->store, t->slot, t->bytes) != 0)
         return INT64_MAX;
     trial_touch(t);
     return clock_now_us() - start;

@@ -58,16 +58,15 @@ static void use(const char *at)
 /* One round; false when a call is refused. */
 static bool round_run(int fd, char *store, char *slot, const char *bounce)
 {
-    uint64_t moved;
     int64_t t = clock_now_us();
     if (uffd_copy(fd, store, bounce, BYTES) != 0)
         return false;
     note(COPY, t), t = clock_now_us(), use(store), note(USE_AFTER_COPY, t), t = clock_now_us();
-    if (uffd_move(fd, slot, store, BYTES, &moved) != 0)
+    if (uffd_move(fd, slot, store, BYTES) != 0)
         return false;
     note(MOVE_OUT, t), t = clock_now_us(), memcpy(slot, bounce, BYTES), note(WRITE_AFTER_MOVE, t);
     t = clock_now_us(), memcpy(slot, bounce, BYTES), note(WRITE_AGAIN, t), t = clock_now_us();
-    if (uffd_move(fd, store, slot, BYTES, &moved) != 0)
+    if (uffd_move(fd, store, slot, BYTES) != 0)
         return false;
     note(MOVE_IN, t), t = clock_now_us(), use(store), note(USE_AFTER_MOVE, t), t = clock_now_us();
     madvise(store, BYTES, MADV_DONTNEED);
