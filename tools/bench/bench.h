@@ -5,6 +5,8 @@
 #ifndef BMOE_BENCH_H
 #define BMOE_BENCH_H
 
+#include "both.h"
+
 #include "bmoe.h"
 
 #include <stdio.h>
@@ -12,8 +14,10 @@
 struct llama_model;
 struct llama_context;
 
-#define BENCH_MAX_REPS  31
-#define BENCH_MAX_CASES 16
+#define BENCH_MAX_REPS   31
+#define BENCH_MAX_CASES  16
+#define BENCH_MAX_PROMPT 2048
+#define BENCH_MAX_DECODE 256
 
 enum bench_phase { PHASE_PREFILL_256, PHASE_PREFILL_512, PHASE_DECODE, BENCH_N_PHASES };
 
@@ -40,6 +44,8 @@ struct bench_times {
     double wall[BENCH_N_PHASES][BENCH_MAX_REPS];
     double reads[BENCH_N_PHASES]
                 [BENCH_MAX_REPS]; /* the phase's own reads replayed; 0 when resident */
+    double both[BENCH_N_PHASES]
+               [BENCH_MAX_REPS]; /* computing all resident and these reads at once */
     double read_bytes[BENCH_N_PHASES];
     struct bench_spent spent[BENCH_N_PHASES]; /* of the last repetition */
     uint64_t logits; /* hash over all logits of the last repetition: equal within a run key */
@@ -51,13 +57,21 @@ struct bench_case {
     enum bmoe_place place;
     enum bmoe_tristate repack;
     struct bmoe_session *session;
+    struct bench_reads reads[BENCH_N_PHASES]; /* of the last repetition */
     struct bench_times times;
 };
 
-/* bench_case.c: opens, runs one repetition of all phases, closes. Negative with *err. */
+/* bench_case.c: opens, runs one repetition of all phases, makes its reads again beside a resident
+ * case's computing (times.both), closes. Negative with *err. */
 int bench_case_open(struct bench_case *c, const struct bench_options *o, struct bmoe_error *err);
 int bench_case_run(struct bench_case *c, const struct bench_options *o, unsigned rep,
                    struct bmoe_error *err);
+int bench_case_both(struct bench_case *c, const struct bench_case *resident,
+                    const struct bench_options *o, unsigned rep, struct bmoe_error *err);
+void bench_case_close(struct bench_case *c);
+/* Of the wall times and the limits, repetition by repetition (so that a drift of the machine
+ * cancels out), the median of their ratios. */
+double bench_ratio(const double *wall, const double *limit, unsigned reps);
 
 /* bench_stock.c: stock libllama, the file mapped (repack: copied into its faster layouts), in this
  * process. open answers -1 when libllama cannot; close is right after that too. run measures the
@@ -80,15 +94,20 @@ int bench_limit(const struct bench_options *o);
 double bench_median(const double *values, unsigned n);
 void bench_report(const struct bench_case *cases, unsigned n, const struct bench_options *o);
 
-/* bench_args.c: a whole number from 1 to most; enum bmoe_place by its name, or 2 with a sentence on
- * stderr. */
-bool bench_number(const char *text, unsigned long most, unsigned long *out);
-int bench_place(const char *text, int *out);
-/* The command line as a document quotes it: models without their folders. */
-void bench_command(char *out, size_t bytes, int argc, char **argv);
-/* DIR/NAME and END, to be written; NULL with a sentence on stderr. finish answers -1 likewise. */
+/* max(compute, reads) by repetition. */
+void bench_limits(const struct bench_case *c, const struct bench_case *resident, int phase,
+                  unsigned reps, double *limits);
+/* The case with everything resident in the same layouts, or NULL. */
+const struct bench_case *bench_resident_of(const struct bench_case *cases, unsigned n,
+                                           const struct bench_case *c);
+
+/* bench_files.c: DIR/NAME and END, to be written; NULL with a sentence on stderr. finish answers -1
+ * likewise. */
 FILE *bench_create(const char *dir, const char *name, const char *end);
 int bench_finish(FILE *f, const char *name);
+/* A file, or stdout where path is NULL. end answers the exit status. */
+FILE *bench_output(const char *path);
+int bench_output_end(FILE *out, const char *path);
 
 /* The prompt: the same n tokens in every case. */
 void bench_tokens(int32_t *out, unsigned n, uint32_t n_vocab);

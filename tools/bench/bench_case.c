@@ -10,8 +10,7 @@
 
 struct watch {
     struct pager *pager;
-    struct pager_read_record *prefill; /* taken when the prompt's logits are there */
-    size_t n_prefill;
+    struct bench_reads *prompt;          /* taken when the prompt's logits are there */
     struct pager_counters start, filled; /* when the request began, and when the prompt was done */
     double cpu_start, cpu_filled;
     uint64_t hash;
@@ -57,34 +56,26 @@ static void on_logits(void *user, const float *logits, uint32_t n_vocab, bool pr
     for (size_t i = 0; i < n_vocab * sizeof *logits; i += 7)
         w->hash = (w->hash ^ bytes[i]) * 1099511628211u;
     if (prompt) {
-        w->n_prefill = pager_trace_take(w->pager, &w->prefill);
+        bench_reads_take(w->prompt, w->pager);
         pager_counters_read(w->pager, &w->filled);
         w->cpu_filled = cpu_seconds();
     }
 }
 
 static int replay(struct bench_case *c, enum bench_phase phase, unsigned rep,
-                  struct pager_read_record *records, size_t n, struct bmoe_error *err)
+                  struct bmoe_error *err)
 {
-    if (!c->streamed) {
-        free(records);
-        return BMOE_OK;
-    }
-    double bytes = 0;
-    for (size_t i = 0; i < n; i++)
-        bytes += (double)records[i].bytes;
-    int64_t us = n ? pager_replay(session_pager(c->session), records, n, err) : 0;
-    free(records);
-    c->times.reads[phase][rep] = (double)us / 1e6;
-    c->times.read_bytes[phase] = bytes;
-    return us < 0 ? (int)us : BMOE_OK;
+    double s = bench_reads_alone(&c->reads[phase], session_pager(c->session), err);
+    c->times.reads[phase][rep] = s;
+    c->times.read_bytes[phase] = bench_reads_bytes(&c->reads[phase]);
+    return s < 0 ? (int)s : BMOE_OK;
 }
 
 /* A cold prefill of n tokens, then n_predict - 1 decodes. */
 static int run(struct bench_case *c, unsigned n, unsigned n_predict, struct watch *w,
                struct bmoe_result *r, struct bmoe_error *err)
 {
-    int32_t tokens[512];
+    int32_t tokens[BENCH_MAX_PROMPT];
     struct bmoe_info info = {.size = sizeof info};
     bmoe_session_describe(c->session, &info);
     bench_tokens(tokens, n, info.n_vocab);
@@ -100,7 +91,7 @@ static int run(struct bench_case *c, unsigned n, unsigned n_predict, struct watc
     pager_drop_all(w->pager);
     pager_counters_read(w->pager, &w->start);
     w->cpu_start = cpu_seconds();
-    pager_trace_reads(w->pager, true);
+    pager_trace_reads(w->pager, c->streamed);
     return bmoe_session_generate(c->session, &g, r, err);
 }
 
@@ -122,16 +113,16 @@ static struct bench_spent spent(const struct pager_counters *a, const struct pag
 int bench_case_run(struct bench_case *c, const struct bench_options *o, unsigned rep,
                    struct bmoe_error *err)
 {
-    struct watch w = {.hash = 14695981039346656037u};
+    struct watch w = {.hash = 14695981039346656037u, .prompt = &c->reads[PHASE_PREFILL_512]};
     struct bmoe_result r = {.size = sizeof r};
-    struct pager_read_record *rest = NULL;
     int rc = run(c, 512, 1, &w, &r, err);
     if (rc < 0)
         return rc;
     c->times.wall[PHASE_PREFILL_512][rep] = r.prefill_s;
     c->times.spent[PHASE_PREFILL_512] = spent(&w.start, &w.filled, w.cpu_filled - w.cpu_start);
-    free((void *)(pager_trace_take(w.pager, &rest) ? rest : NULL));
-    rc = replay(c, PHASE_PREFILL_512, rep, w.prefill, w.n_prefill, err);
+    bench_reads_take(&c->reads[PHASE_DECODE], w.pager); /* what was guessed for no token */
+    rc = replay(c, PHASE_PREFILL_512, rep, err);
+    w.prompt = &c->reads[PHASE_PREFILL_256];
     if (rc == BMOE_OK)
         rc = run(c, 256, o->n_decode + 1, &w, &r, err);
     if (rc < 0)
@@ -144,10 +135,32 @@ int bench_case_run(struct bench_case *c, const struct bench_options *o, unsigned
     pager_counters_read(w.pager, &end);
     c->times.spent[PHASE_PREFILL_256] = spent(&w.start, &w.filled, w.cpu_filled - w.cpu_start);
     c->times.spent[PHASE_DECODE] = spent(&w.filled, &end, cpu_end - w.cpu_filled);
-    rest = NULL;
-    size_t n_rest = pager_trace_take(w.pager, &rest);
+    bench_reads_take(&c->reads[PHASE_DECODE], w.pager);
     pager_trace_reads(w.pager, false);
-    rc = replay(c, PHASE_PREFILL_256, rep, w.prefill, w.n_prefill, err);
-    int rc2 = replay(c, PHASE_DECODE, rep, rest, n_rest, err);
+    rc = replay(c, PHASE_PREFILL_256, rep, err);
+    int rc2 = replay(c, PHASE_DECODE, rep, err);
     return rc < 0 ? rc : rc2;
+}
+
+int bench_case_both(struct bench_case *c, const struct bench_case *resident,
+                    const struct bench_options *o, unsigned rep, struct bmoe_error *err)
+{
+    struct both b = {.pager = session_pager(c->session), .reads = {&c->reads[PHASE_PREFILL_512]}};
+    int rc = both_run(&b, resident->session, 512, 0, err);
+    c->times.both[PHASE_PREFILL_512][rep] = b.wall[0];
+    b.reads[0] = &c->reads[PHASE_PREFILL_256];
+    b.reads[1] = &c->reads[PHASE_DECODE];
+    if (rc >= 0)
+        rc = both_run(&b, resident->session, 256, o->n_decode, err);
+    c->times.both[PHASE_PREFILL_256][rep] = b.wall[0];
+    c->times.both[PHASE_DECODE][rep] = b.wall[1];
+    return rc < 0 ? rc : BMOE_OK;
+}
+
+void bench_case_close(struct bench_case *c)
+{
+    bmoe_session_close(c->session);
+    for (int p = 0; p < BENCH_N_PHASES; p++)
+        bench_reads_free(&c->reads[p]);
+    c->session = NULL;
 }

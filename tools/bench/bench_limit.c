@@ -74,7 +74,7 @@ static int run_pager(const struct bench_options *o, double *prefill, double *dec
         fprintf(stderr, "bmoe-bench: %s\n", err.text);
     *prefill = c.times.wall[PHASE_PREFILL_512][0];
     *decode = c.times.wall[PHASE_DECODE][0];
-    bmoe_session_close(c.session);
+    bench_case_close(&c);
     return rc;
 }
 

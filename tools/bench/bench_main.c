@@ -1,6 +1,7 @@
 /* Options, and the interleaving of the cases. */
 #include "bench.h"
 
+#include "bench_args.h"
 #include "device_command.h"
 #include "explain.h"
 #include "omp_spin.h"
@@ -11,7 +12,6 @@
 #include "timeline.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +26,9 @@ static const char usage[] =
     "       bmoe-bench retention -m MODEL --trained MODEL [-o DIR]\n"
     "       bmoe-bench replay TRACE [--svg FILE]\n"
     "       bmoe-bench device -m MODEL --routes FILE [OPTION]...\n"
-    "Prints how near streamed runs come to max(compute, reads), all in one run, as ratios.\n\n"
+    "Prints how near streamed runs come to max(compute, reads), and to both at once, all in one "
+    "run, "
+    "as ratios.\n\n"
     "  -m MODEL       a GGUF file with experts (make bench makes one of 4.3 GB)\n"
     "  --cache-mb N   budget of resident experts (700)\n"
     "  --reps N       repetitions, of which medians are printed (5)\n"
@@ -38,77 +40,21 @@ static const char usage[] =
     "  --limit-mb N   memory for the comparison with stock libllama (a third of the file)\n"
     "  --no-limit     leave that comparison out\n";
 
-static int misuse(const char *what)
-{
-    fprintf(stderr, "bmoe-bench: %s; see bmoe-bench --help\n", what);
-    return 2;
-}
-
-static int parse_repack(const char *text, int *out)
-{
-    static const char *const names[] = {"both", "on", "off"};
-    for (int i = 0; i < 3; i++)
-        if (strcmp(text, names[i]) == 0) {
-            *out = i;
-            return 0;
-        }
-    return misuse("--repack is on, off or both");
-}
-
 static int parse(struct bench_options *o, int argc, char **argv)
 {
-    static const struct option longs[] = {
-        {"cache-mb", 1, NULL, 'c'}, {"reps", 1, NULL, 'r'},  {"io-threads", 1, NULL, 'i'},
-        {"repack", 1, NULL, 'p'},   {"place", 1, NULL, 'w'}, {"limit-mb", 1, NULL, 'l'},
-        {"no-limit", 0, NULL, 'L'}, {"help", 0, NULL, 'h'},  {NULL, 0, NULL, 0}};
-    int c;
-    unsigned long n = 0;
-    while ((c = getopt_long(argc, argv, "m:t:n:h", longs, NULL)) != -1) {
-        if (strchr("crilt", c) && !bench_number(optarg, 1u << 24, &n))
-            return misuse("a number is not one, or out of range");
-        switch (c) {
-        case 'm':
-            o->model = optarg;
-            break;
-        case 'c':
-            o->cache_bytes = (uint64_t)n << 20;
-            break;
-        case 'l':
-            o->limit_bytes = (uint64_t)n << 20;
-            break;
-        case 'L':
-            o->no_limit = true;
-            break;
-        case 'r':
-            o->reps = n < BENCH_MAX_REPS ? (unsigned)n : BENCH_MAX_REPS;
-            break;
-        case 't':
-            o->threads = (unsigned)n;
-            break;
-        case 'i':
-            o->readers = (unsigned)n;
-            break;
-        case 'n':
-            if (!bench_number(optarg, 256, &n))
-                return misuse("-n is 1 to 256");
-            o->n_decode = (unsigned)n;
-            break;
-        case 'p':
-            if (parse_repack(optarg, &o->repack))
-                return 2;
-            break;
-        case 'w':
-            if (bench_place(optarg, &o->place))
-                return 2;
-            break;
-        case 'h':
-            fputs(usage, stdout);
-            exit(0);
-        default:
-            return 2;
-        }
-    }
-    return o->model ? 0 : misuse("no model (-m)");
+    static const char *const layouts[] = {"both", "on", "off", NULL};
+    const struct bench_arg args[] = {{"m", ARG_TEXT, &o->model, 0, NULL},
+                                     {"cache-mb", ARG_MIB, &o->cache_bytes, 0, NULL},
+                                     {"reps", ARG_NUMBER, &o->reps, BENCH_MAX_REPS, NULL},
+                                     {"t", ARG_NUMBER, &o->threads, 512, NULL},
+                                     {"io-threads", ARG_NUMBER, &o->readers, 16, NULL},
+                                     {"n", ARG_NUMBER, &o->n_decode, BENCH_MAX_DECODE, NULL},
+                                     {"repack", ARG_CHOICE, &o->repack, 0, layouts},
+                                     {"place", ARG_CHOICE, &o->place, 0, bench_places},
+                                     {"limit-mb", ARG_MIB, &o->limit_bytes, 0, NULL},
+                                     {"no-limit", ARG_FLAG, &o->no_limit, 0, NULL}};
+    int rc = bench_args(args, sizeof args / sizeof *args, usage, argc, argv, NULL);
+    return rc < 0 && !o->model ? bench_misuse("no model (-m)") : rc;
 }
 
 static unsigned list_cases(struct bench_case *cases, const struct bench_options *o)
@@ -144,7 +90,10 @@ static int run_all(struct bench_case *cases, unsigned n, const struct bench_opti
     for (unsigned r = 0; r < o->reps; r++)
         for (unsigned i = 0; i < n; i++) {
             fprintf(stderr, "\r%u of %u: %-24s", r + 1, o->reps, cases[i].name);
+            const struct bench_case *resident = bench_resident_of(cases, n, &cases[i]);
             int rc = bench_case_run(&cases[i], o, r, err);
+            if (rc >= 0 && cases[i].streamed && resident)
+                rc = bench_case_both(&cases[i], resident, o, r, err);
             if (rc < 0)
                 return rc;
         }
@@ -182,7 +131,7 @@ int main(int argc, char **argv)
     if (command)
         return command(argc - 1, argv + 1);
     int rc = parse(&o, argc, argv);
-    if (rc)
+    if (rc >= 0)
         return rc;
     if (stat(o.model, &st) < 0) {
         fprintf(stderr, "bmoe-bench: %s: %s\n", o.model, strerror(errno));
@@ -200,6 +149,6 @@ int main(int argc, char **argv)
     else
         bench_report(cases, n, &o);
     for (unsigned i = 0; i < n; i++)
-        bmoe_session_close(cases[i].session);
+        bench_case_close(&cases[i]);
     return rc < 0;
 }

@@ -22,8 +22,7 @@ double bench_median(const double *values, unsigned n)
     return n % 2 ? sorted[n / 2] : (sorted[n / 2 - 1] + sorted[n / 2]) / 2;
 }
 
-/* The resident case with the same layouts, or NULL. */
-static const struct bench_case *compute_of(const struct bench_case *cases, unsigned n,
+const struct bench_case *bench_resident_of(const struct bench_case *cases, unsigned n,
                                            const struct bench_case *c)
 {
     for (unsigned i = 0; i < n; i++)
@@ -32,30 +31,38 @@ static const struct bench_case *compute_of(const struct bench_case *cases, unsig
     return NULL;
 }
 
-/* Per repetition, so that drift of the machine cancels out; then the median. */
-static double ratio_to_limit(const struct bench_case *c, const struct bench_case *compute,
-                             enum bench_phase phase, unsigned reps)
+double bench_ratio(const double *wall, const double *limit, unsigned reps)
 {
     double ratios[BENCH_MAX_REPS];
-    for (unsigned r = 0; r < reps; r++) {
-        double limit = compute->times.wall[phase][r];
-        double reads = c->times.reads[phase][r];
-        ratios[r] = c->times.wall[phase][r] / (reads > limit ? reads : limit);
-    }
+    for (unsigned r = 0; r < reps; r++)
+        ratios[r] = wall[r] / limit[r];
     return bench_median(ratios, reps);
 }
 
-static void row(const struct bench_case *c, const struct bench_case *compute, unsigned reps)
+void bench_limits(const struct bench_case *c, const struct bench_case *resident, int phase,
+                  unsigned reps, double *limits)
+{
+    for (unsigned r = 0; r < reps; r++) {
+        double compute = resident->times.wall[phase][r], reads = c->times.reads[phase][r];
+        limits[r] = reads > compute ? reads : compute;
+    }
+}
+
+static void row(const struct bench_case *c, const struct bench_case *resident, unsigned reps)
 {
     printf("| %-22s |", c->name);
     for (int p = 0; p < BENCH_N_PHASES; p++) {
-        printf(" %6.2f |", bench_median(c->times.wall[p], reps));
-        if (c->streamed)
-            printf(" %6.2f | %5.0f | %4.2f |", bench_median(c->times.reads[p], reps),
-                   c->times.read_bytes[p] / 1e6,
-                   compute ? ratio_to_limit(c, compute, (enum bench_phase)p, reps) : 0.0);
-        else
-            printf(" %6s | %5s | %4s |", "-", "-", "-");
+        const struct bench_times *t = &c->times;
+        double limits[BENCH_MAX_REPS];
+        printf(" %6.2f |", bench_median(t->wall[p], reps));
+        if (!c->streamed || !resident) {
+            printf(" %6s | %5s | %4s | %6s | %4s |", "-", "-", "-", "-", "-");
+            continue;
+        }
+        bench_limits(c, resident, p, reps, limits);
+        printf(" %6.2f | %5.0f | %4.2f | %6.2f | %4.2f |", bench_median(t->reads[p], reps),
+               t->read_bytes[p] / 1e6, bench_ratio(t->wall[p], limits, reps),
+               bench_median(t->both[p], reps), bench_ratio(t->wall[p], t->both[p], reps));
     }
     printf("\n");
 }
@@ -80,7 +87,7 @@ static void explain(const struct bench_case *cases, unsigned n)
 static void check_bits(const struct bench_case *cases, unsigned n)
 {
     for (unsigned i = 0; i < n; i++) {
-        const struct bench_case *compute = compute_of(cases, n, &cases[i]);
+        const struct bench_case *compute = bench_resident_of(cases, n, &cases[i]);
         if (compute && compute->times.logits != cases[i].times.logits)
             printf("DIFFERENT BITS: %s and %s\n", cases[i].name, compute->name);
     }
@@ -89,18 +96,18 @@ static void check_bits(const struct bench_case *cases, unsigned n)
 void bench_report(const struct bench_case *cases, unsigned n, const struct bench_options *o)
 {
     printf("Seconds, medians of %u; reads: the phase's own reads alone; MB read; x: wall / "
-           "max(compute, "
-           "reads).\n",
+           "max(compute,\nreads); both: computing all resident and making these reads at once; xb: "
+           "wall / both.\n",
            o->reps);
     printf("| %-22s |", "case");
     for (int p = 0; p < BENCH_N_PHASES; p++)
-        printf(" %s s | reads | MB | x |", phase_names[p]);
+        printf(" %s s | reads | MB | x | both | xb |", phase_names[p]);
     printf("\n|---|");
     for (int p = 0; p < BENCH_N_PHASES; p++)
-        printf("---:|---:|---:|---:|");
+        printf("---:|---:|---:|---:|---:|---:|");
     printf("\n");
     for (unsigned i = 0; i < n; i++)
-        row(&cases[i], compute_of(cases, n, &cases[i]), o->reps);
+        row(&cases[i], bench_resident_of(cases, n, &cases[i]), o->reps);
     explain(cases, n);
     check_bits(cases, n);
 }

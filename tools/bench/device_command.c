@@ -7,14 +7,15 @@
 #include "device_command.h"
 
 #include "bench.h"
+#include "bench_args.h"
 #include "device_timing.h"
 #include "engine/session.h"
 
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+enum { ONLY_WIDTHS = 1, ONLY_MIXED };
 enum { MOST_TOKENS = 2048, N_WIDTHS = 3, N_MIXED = 8, N_PROMPTS = N_WIDTHS + N_MIXED };
 
 static const char usage[] =
@@ -29,7 +30,8 @@ static const char usage[] =
     "  --plain        the host keeps them in the file's layout\n";
 
 struct command {
-    const char *model, *routes_path, *only;
+    const char *model, *routes_path;
+    int only; /* ONLY_WIDTHS, ONLY_MIXED, or 0 */
     double tops;
     bool plain;
     unsigned reps, loaders;
@@ -286,51 +288,19 @@ static int mixed(struct command *c, enum mix how)
 
 static int parse(struct command *c, int argc, char **argv)
 {
-    static const struct option longs[] = {
-        {"routes", 1, NULL, 'f'}, {"only", 1, NULL, 'o'},     {"tops", 1, NULL, 't'},
-        {"reps", 1, NULL, 'r'},   {"cache-mb", 1, NULL, 'c'}, {"loaders", 1, NULL, 'l'},
-        {"plain", 0, NULL, 'p'},  {"help", 0, NULL, 'h'},     {NULL, 0, NULL, 0}};
-    int o;
-    while ((o = getopt_long(argc, argv, "m:h", longs, NULL)) != -1) {
-        switch (o) {
-        case 'm':
-            c->model = optarg;
-            break;
-        case 'f':
-            c->routes_path = optarg;
-            break;
-        case 'o':
-            c->only = optarg;
-            break;
-        case 't':
-            c->tops = strtod(optarg, NULL);
-            break;
-        case 'r':
-            c->reps = (unsigned)strtoul(optarg, NULL, 10);
-            break;
-        case 'l':
-            c->loaders = (unsigned)strtoul(optarg, NULL, 10);
-            break;
-        case 'c':
-            c->cache_bytes = (uint64_t)strtoul(optarg, NULL, 10) << 20;
-            break;
-        case 'p':
-            c->plain = true;
-            break;
-        case 'h':
-            fputs(usage, stdout);
-            exit(0);
-        default:
-            return 2;
-        }
-    }
-    bool fine = c->model && c->routes_path && c->tops > 0 && c->reps > 0 &&
-                c->reps <= BENCH_MAX_REPS && c->cache_bytes > 0 && c->loaders > 0 &&
-                c->loaders <= 16 &&
-                (!c->only || strcmp(c->only, "widths") == 0 || strcmp(c->only, "mixed") == 0);
-    if (!fine)
-        fputs(usage, stderr);
-    return fine ? 0 : 2;
+    static const char *const parts[] = {"both", "widths", "mixed", NULL};
+    const struct bench_arg args[] = {{"m", ARG_TEXT, &c->model, 0, NULL},
+                                     {"routes", ARG_TEXT, &c->routes_path, 0, NULL},
+                                     {"only", ARG_CHOICE, &c->only, 0, parts},
+                                     {"tops", ARG_REAL, &c->tops, 0, NULL},
+                                     {"reps", ARG_NUMBER, &c->reps, BENCH_MAX_REPS, NULL},
+                                     {"loaders", ARG_NUMBER, &c->loaders, 16, NULL},
+                                     {"cache-mb", ARG_MIB, &c->cache_bytes, 0, NULL},
+                                     {"plain", ARG_FLAG, &c->plain, 0, NULL}};
+    int rc = bench_args(args, sizeof args / sizeof *args, usage, argc, argv, NULL);
+    return rc < 0 && !(c->model && c->routes_path)
+               ? bench_misuse("a model and a file of routes are wanted (-m and --routes)")
+               : rc;
 }
 
 int device_main(int argc, char **argv)
@@ -338,11 +308,12 @@ int device_main(int argc, char **argv)
     static struct command c = {
         .tops = 1, .reps = 3, .loaders = 8, .cache_bytes = (uint64_t)700 << 20};
     int rc = parse(&c, argc, argv);
-    if (rc == 0)
-        rc = get_routes(&c);
-    if (rc == 0 && (!c.only || strcmp(c.only, "widths") == 0))
+    if (rc >= 0)
+        return rc;
+    rc = get_routes(&c);
+    if (rc == 0 && c.only != ONLY_MIXED)
         rc = widths(&c);
-    if (rc == 0 && (!c.only || strcmp(c.only, "mixed") == 0)) {
+    if (rc == 0 && c.only != ONLY_WIDTHS) {
         printf("| %u prompts of 130-480 tokens | s | MiB read | MiB from memory | MiB unused | %% "
                "late |\n|---|---:|---:|---:|---:|---:|\n",
                (unsigned)N_MIXED);

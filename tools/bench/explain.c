@@ -5,9 +5,10 @@
  */
 #include "explain.h"
 
+#include "bench_args.h"
+
 #include "base/clock.h"
 
-#include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,7 +16,9 @@ static const char usage[] =
     "Usage: bmoe-bench explain -m MODEL [OPTION]... [-o FILE]\n"
     "Says where the wall time of prefill and of decode goes, in parts that add up, beside the "
     "limit:\n"
-    "the slower of computing with all resident and the run's own reads alone.\n\n"
+    "the slower of computing with all resident and the run's own reads alone; and beside both at "
+    "once,\n"
+    "which is what the machine can do.\n\n"
     "  --part N       the budget is 1/N of the experts (8)\n"
     "  --cache-mb N   the budget in MiB instead\n"
     "  --prompt N     tokens of the prompt (512); -n N: of the answer (32)\n"
@@ -35,8 +38,7 @@ struct explainer {
     struct explain_result r;
     struct phase_costs phase[EXPLAIN_PHASES]; /* of the run that is under way */
     struct pager *pager;
-    struct pager_read_record *records;
-    size_t n_records;
+    struct bench_reads reads[EXPLAIN_PHASES]; /* of the streamed run */
     uint64_t hash[EXPLAIN_RUNS], now;
 };
 
@@ -61,27 +63,32 @@ static void on_logits(void *user, const float *logits, uint32_t n_vocab, bool pr
         x->now = (x->now ^ bytes[i]) * 1099511628211u;
     if (!prompt)
         return;
-    x->n_records = pager_trace_take(x->pager, &x->records);
+    bench_reads_take(&x->reads[EXPLAIN_PREFILL], x->pager);
     phase_end(x, EXPLAIN_PREFILL);
 }
 
-/* What the phase read, alone. */
-static int replay(struct explainer *x, enum explain_phase phase, struct bmoe_error *err)
+/* What the phases read: alone, and beside the computing with all resident. */
+static int read_again(struct explainer *x, struct bmoe_error *err)
 {
-    struct phase_costs *p = &x->phase[phase];
-    for (size_t i = 0; i < x->n_records; i++)
-        p->bytes += (double)x->records[i].bytes;
-    int64_t us = x->n_records ? pager_replay(x->pager, x->records, x->n_records, err) : 0;
-    p->reads_alone = (double)us / 1e6;
-    free(x->records);
-    x->records = NULL;
-    return us < 0 ? (int)us : BMOE_OK;
+    struct both b = {.pager = x->pager};
+    x->clock.note = false;
+    for (int p = 0; p < EXPLAIN_PHASES; p++) {
+        b.reads[p] = &x->reads[p];
+        x->phase[p].bytes = bench_reads_bytes(&x->reads[p]);
+        x->phase[p].reads_alone = bench_reads_alone(&x->reads[p], x->pager, err);
+        if (x->phase[p].reads_alone < 0)
+            return (int)x->phase[p].reads_alone;
+    }
+    int rc = both_run(&b, x->resident, x->o->n_prompt, x->o->bench.n_decode, err);
+    for (int p = 0; p < EXPLAIN_PHASES; p++)
+        x->phase[p].both = b.wall[p];
+    return rc;
 }
 
 static int request(struct explainer *x, struct bmoe_session *s, struct bmoe_result *out,
                    struct bmoe_error *err)
 {
-    int32_t tokens[2048];
+    int32_t tokens[BENCH_MAX_PROMPT];
     struct bmoe_info info = {.size = sizeof info};
     struct bmoe_generate g;
     bmoe_session_describe(s, &info);
@@ -116,7 +123,6 @@ static int run(struct explainer *x, enum explain_run kind, bool count, struct bm
 {
     struct bmoe_session *s = kind == RUN_STREAMED ? x->streamed : x->resident;
     struct bmoe_result out = {.size = sizeof out};
-    struct pager_read_record *rest = NULL;
     x->clock.note = kind == RUN_STREAMED;
     x->clock.ask = kind == RUN_ALONE;
     int rc = request(x, s, &out, err);
@@ -124,16 +130,13 @@ static int run(struct explainer *x, enum explain_run kind, bool count, struct bm
     x->phase[EXPLAIN_PREFILL].wall = out.prefill_s;
     x->phase[EXPLAIN_DECODE].wall = out.decode_s;
     x->hash[kind] = x->now;
-    size_t n_rest = pager_trace_take(x->pager, &rest);
+    bench_reads_take(&x->reads[EXPLAIN_DECODE], x->pager);
     pager_trace_reads(x->pager, false);
-    if (rc >= 0)
-        rc = replay(x, EXPLAIN_PREFILL, err);
-    x->records = rest;
-    x->n_records = n_rest;
-    int rc2 = replay(x, EXPLAIN_DECODE, err);
+    if (rc >= 0 && kind == RUN_STREAMED)
+        rc = read_again(x, err);
     for (int p = 0; count && p < EXPLAIN_PHASES; p++)
         add(&x->r.costs[kind][p], &x->phase[p], x->o->bench.reps);
-    return rc < 0 ? rc : rc2;
+    return rc;
 }
 
 static int open_one(struct explainer *x, struct bmoe_session **out, bool streamed,
@@ -187,17 +190,11 @@ static int measure(struct explainer *x, struct bmoe_error *err)
 
 static int report(const struct explain_result *r, const char *path)
 {
-    FILE *out = path ? fopen(path, "we") : stdout;
-    if (!out) {
-        perror(path);
+    FILE *out = bench_output(path);
+    if (!out)
         return 1;
-    }
     explain_write(out, r);
-    if (path && fclose(out) != 0) {
-        perror(path);
-        return 1;
-    }
-    return 0;
+    return bench_output_end(out, path);
 }
 
 static int explain(const struct explain_options *o, const char *command)
@@ -218,74 +215,32 @@ static int explain(const struct explain_options *o, const char *command)
     bmoe_session_close(x.resident);
     bmoe_session_close(x.streamed);
     clock_fini(&x.clock);
+    for (int p = 0; p < EXPLAIN_PHASES; p++)
+        bench_reads_free(&x.reads[p]);
     if (rc >= 0)
         return report(&x.r, o->file);
     fprintf(stderr, "bmoe-bench: %s\n", err.text[0] ? err.text : "no memory");
     return 1;
 }
 
-static int take_option(struct explain_options *o, int c, const char *text)
-{
-    unsigned long n = 0;
-    if (strchr("cPrintp", c) && !bench_number(text, c == 'p' ? 2048 : 1u << 24, &n))
-        return 2;
-    switch (c) {
-    case 'm':
-        o->bench.model = text;
-        return 0;
-    case 'o':
-        o->file = text;
-        return 0;
-    case 'w':
-        return bench_place(text, &o->bench.place);
-    case 'c':
-        o->bench.cache_bytes = (uint64_t)n << 20;
-        return 0;
-    case 'P':
-        o->part = (unsigned)n;
-        return 0;
-    case 'p':
-        o->n_prompt = (unsigned)n;
-        return 0;
-    case 'n':
-        o->bench.n_decode = (unsigned)n;
-        return n <= 256 ? 0 : 2;
-    case 'r':
-        o->bench.reps = (unsigned)n;
-        return n <= BENCH_MAX_REPS ? 0 : 2;
-    case 't':
-        o->bench.threads = (unsigned)n;
-        return 0;
-    case 'i':
-        o->bench.readers = (unsigned)n;
-        return 0;
-    default:
-        return 2;
-    }
-}
-
 int explain_main(int argc, char **argv)
 {
-    static const struct option longs[] = {{"part", 1, NULL, 'P'},       {"cache-mb", 1, NULL, 'c'},
-                                          {"prompt", 1, NULL, 'p'},     {"reps", 1, NULL, 'r'},
-                                          {"io-threads", 1, NULL, 'i'}, {"place", 1, NULL, 'w'},
-                                          {"help", 0, NULL, 'h'},       {NULL, 0, NULL, 0}};
     struct explain_options o = {
         .bench = {.reps = 4, .readers = 4, .n_decode = 32}, .part = 8, .n_prompt = 512};
+    const struct bench_arg args[] = {{"m", ARG_TEXT, &o.bench.model, 0, NULL},
+                                     {"o", ARG_TEXT, &o.file, 0, NULL},
+                                     {"part", ARG_NUMBER, &o.part, 0, NULL},
+                                     {"cache-mb", ARG_MIB, &o.bench.cache_bytes, 0, NULL},
+                                     {"prompt", ARG_NUMBER, &o.n_prompt, BENCH_MAX_PROMPT, NULL},
+                                     {"n", ARG_NUMBER, &o.bench.n_decode, BENCH_MAX_DECODE, NULL},
+                                     {"reps", ARG_NUMBER, &o.bench.reps, BENCH_MAX_REPS, NULL},
+                                     {"t", ARG_NUMBER, &o.bench.threads, 512, NULL},
+                                     {"io-threads", ARG_NUMBER, &o.bench.readers, 16, NULL},
+                                     {"place", ARG_CHOICE, &o.bench.place, 0, bench_places}};
     char command[1024];
-    int c;
-    while ((c = getopt_long(argc, argv, "m:o:t:n:h", longs, NULL)) != -1) {
-        if (c == 'h')
-            return fputs(usage, stdout) < 0;
-        if (take_option(&o, c, optarg) != 0) {
-            fputs(usage, stderr);
-            return 2;
-        }
-    }
-    if (!o.bench.model || optind != argc) {
-        fputs(usage, stderr);
-        return 2;
-    }
     bench_command(command, sizeof command, argc, argv);
-    return explain(&o, command);
+    int rc = bench_args(args, sizeof args / sizeof *args, usage, argc, argv, NULL);
+    if (rc >= 0)
+        return rc;
+    return o.bench.model ? explain(&o, command) : bench_misuse("no model (-m)");
 }

@@ -35,6 +35,7 @@ struct phase_costs {
     double process_cpu;
     double pin_wait, fault_wait, read, carry, place, evict;
     double reads_alone, bytes; /* streamed: the phase's own reads replayed */
+    double both;               /* streamed: computing all resident and these reads at once */
     double isolated;           /* nodes computed alone, their number */
 };
 

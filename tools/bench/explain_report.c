@@ -109,11 +109,12 @@ static void table(FILE *out, const struct explain_result *r, enum explain_phase 
     struct table t = {out, s->wall, l.gap, phase == EXPLAIN_DECODE ? r->n_decode : r->n_prompt};
     fprintf(out,
             "\n## %s\n\n%.2f ms a token; the limit %.2f (computing %.2f, reads alone %.2f); "
-            "%.2f times the limit.\n\n| where | ms a token | of the wall | of the gap |\n"
+            "%.2f times the limit. Computing and these reads at once take %.2f: %.2f times "
+            "that.\n\n| where | ms a token | of the wall | of the gap |\n"
             "|---|---:|---:|---:|\n",
             phase == EXPLAIN_DECODE ? "Decode" : "Prefill", 1e3 * s->wall / t.per,
             1e3 * l.limit / t.per, 1e3 * c->wall / t.per, 1e3 * s->reads_alone / t.per,
-            s->wall / l.limit);
+            s->wall / l.limit, 1e3 * s->both / t.per, s->wall / s->both);
     row(&t, "computing, as with all resident", c->compute, false);
     row(&t, "graph, sampling and the rest, as with all resident", c->wall - c->compute, false);
     row(&t, "waiting for reads that outlast it (in the limit)", l.needed, false);

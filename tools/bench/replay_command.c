@@ -3,9 +3,10 @@
  */
 #include "replay.h"
 
+#include "bench_args.h"
+
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum { N_BUDGETS = 10, WIDTH = 640, HEIGHT = 400, MARGIN = 50 };
 
@@ -105,30 +106,18 @@ static int plot(const struct rates *r, const char *path)
 
 int replay_main(int argc, char **argv)
 {
-    const char *trace = NULL, *svg = NULL;
+    const char *svg = NULL;
+    const struct bench_arg args[] = {{"svg", ARG_TEXT, &svg, 0, NULL}};
     struct replay_trace t;
     struct rates r;
-    for (int i = 1; i < argc; i++) {
-        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
-            fputs(usage, stdout);
-            return 0;
-        }
-        if (strcmp(argv[i], "--svg") == 0 && i + 1 < argc) {
-            svg = argv[++i];
-        } else if (argv[i][0] != '-' && !trace) {
-            trace = argv[i];
-        } else {
-            fprintf(stderr, "bmoe-bench: there is no place for '%s'\n%s", argv[i], usage);
-            return 2;
-        }
-    }
-    if (!trace) {
-        fprintf(stderr, "bmoe-bench: no trace\n%s", usage);
-        return 2;
-    }
-    if (replay_trace_read(&t, trace) < 0)
+    int at = 0, rc = bench_args(args, 1, usage, argc, argv, &at);
+    if (rc >= 0)
+        return rc;
+    if (at + 1 != argc)
+        return bench_misuse("one trace is replayed");
+    if (replay_trace_read(&t, argv[at]) < 0)
         return 1;
-    int rc = compute(&t, &r);
+    rc = compute(&t, &r);
     if (rc == 0)
         print_table(&t, &r);
     else

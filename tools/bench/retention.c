@@ -2,10 +2,9 @@
 #include "retention.h"
 
 #include "bench.h"
+#include "bench_args.h"
 
-#include <getopt.h>
 #include <stdlib.h>
-#include <string.h>
 
 static const char usage[] =
     "Usage: bmoe-bench retention -m MODEL --trained MODEL [-o DIR]\n"
@@ -58,31 +57,16 @@ static int retention(const char *zipf, const char *trained, const char *dir, con
 
 int retention_main(int argc, char **argv)
 {
-    static const struct option longs[] = {
-        {"trained", 1, NULL, 't'}, {"help", 0, NULL, 'h'}, {NULL, 0, NULL, 0}};
     const char *zipf = NULL, *trained = NULL, *dir = ".";
+    const struct bench_arg args[] = {{"m", ARG_TEXT, &zipf, 0, NULL},
+                                     {"trained", ARG_TEXT, &trained, 0, NULL},
+                                     {"o", ARG_TEXT, &dir, 0, NULL}};
     char command[1024];
-    int c;
-    while ((c = getopt_long(argc, argv, "m:o:h", longs, NULL)) != -1)
-        switch (c) {
-        case 'm':
-            zipf = optarg;
-            break;
-        case 't':
-            trained = optarg;
-            break;
-        case 'o':
-            dir = optarg;
-            break;
-        case 'h':
-            return fputs(usage, stdout) < 0;
-        default:
-            return 2;
-        }
-    if (!zipf || !trained || optind != argc) {
-        fputs(usage, stderr);
-        return 2;
-    }
     bench_command(command, sizeof command, argc, argv);
+    int rc = bench_args(args, sizeof args / sizeof *args, usage, argc, argv, NULL);
+    if (rc >= 0)
+        return rc;
+    if (!zipf || !trained)
+        return bench_misuse("two models are wanted (-m and --trained)");
     return retention(zipf, trained, dir, command);
 }

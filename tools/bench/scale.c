@@ -6,11 +6,11 @@
 #include "scale.h"
 
 #include "bench.h"
+#include "bench_args.h"
 
 #include "base/clock.h"
 #include "engine/session_hooks.h"
 
-#include <getopt.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -157,11 +157,9 @@ static void line(FILE *out, const struct subject *s, const struct subject *first
 
 static int report(const struct subject *s, unsigned n, const struct scale_options *o)
 {
-    FILE *out = o->file ? fopen(o->file, "we") : stdout;
-    if (!out) {
-        perror(o->file);
+    FILE *out = bench_output(o->file);
+    if (!out)
         return 1;
-    }
     fprintf(
         out,
         "# What a token is not routed to\n\nTime of decode per byte of routed experts, by that of "
@@ -175,11 +173,7 @@ static int report(const struct subject *s, unsigned n, const struct scale_option
         o->reps, o->n_decode, (double)o->budget_bytes / (1 << 20), o->command);
     for (unsigned i = 0; i < n; i++)
         line(out, &s[i], &s[0], o->reps);
-    if (o->file && fclose(out) != 0) {
-        perror(o->file);
-        return 1;
-    }
-    return 0;
+    return bench_output_end(out, o->file);
 }
 
 /* One of the model, uncounted, before the pairs. */
@@ -198,54 +192,29 @@ static int measure(struct subject *s, unsigned n, const struct scale_options *o,
     return rc;
 }
 
-static int parse(struct scale_options *o, int argc, char **argv)
-{
-    static const struct option longs[] = {{"reps", 1, NULL, 'r'},
-                                          {"cache-mb", 1, NULL, 'c'},
-                                          {"place", 1, NULL, 'w'},
-                                          {"help", 0, NULL, 'h'},
-                                          {NULL, 0, NULL, 0}};
-    int c;
-    while ((c = getopt_long(argc, argv, "n:t:o:h", longs, NULL)) != -1) {
-        unsigned long n = 0;
-        if (c == 'h')
-            return fputs(usage, stdout) < 0 ? 1 : -1;
-        if (c == 'w' && bench_place(optarg, &o->place) != 0)
-            return 2;
-        if (c == 'w')
-            continue;
-        if (c == 'o')
-            o->file = optarg;
-        else if (c == '?' || !bench_number(optarg, c == 'r' ? BENCH_MAX_REPS : 1u << 16, &n))
-            return 2;
-        if (c == 'r')
-            o->reps = (unsigned)n;
-        else if (c == 'n')
-            o->n_decode = n < 200 ? (unsigned)n : 200;
-        else if (c == 't')
-            o->threads = (unsigned)n;
-        else if (c == 'c')
-            o->budget_bytes = (uint64_t)n << 20;
-    }
-    return optind < argc && argc - optind <= MAX_MODELS ? 0 : 2;
-}
-
 int scale_main(int argc, char **argv)
 {
     static struct subject s[MAX_MODELS];
     struct bmoe_error err = {0};
     char command[1024];
+    int first = 0;
     struct scale_options o = {
         .reps = 16, .n_decode = 16, .budget_bytes = UINT64_C(400) << 20, .command = command};
-    int rc = parse(&o, argc, argv);
-    if (rc > 0)
-        fputs(usage, stderr);
-    if (rc)
-        return rc < 0 ? 0 : rc;
+    const struct bench_arg args[] = {{"o", ARG_TEXT, &o.file, 0, NULL},
+                                     {"reps", ARG_NUMBER, &o.reps, BENCH_MAX_REPS, NULL},
+                                     {"n", ARG_NUMBER, &o.n_decode, 200, NULL},
+                                     {"t", ARG_NUMBER, &o.threads, 512, NULL},
+                                     {"cache-mb", ARG_MIB, &o.budget_bytes, 0, NULL},
+                                     {"place", ARG_CHOICE, &o.place, 0, bench_places}};
     bench_command(command, sizeof command, argc, argv);
-    unsigned n = (unsigned)(argc - optind);
+    int rc = bench_args(args, sizeof args / sizeof *args, usage, argc, argv, &first);
+    if (rc >= 0)
+        return rc;
+    if (first >= argc || argc - first > MAX_MODELS)
+        return bench_misuse("1 to 16 models are compared");
+    unsigned n = (unsigned)(argc - first);
     for (unsigned i = 0; i < n; i++)
-        s[i].path = argv[optind + (int)i];
+        s[i].path = argv[first + (int)i];
     rc = measure(s, n, &o, &err);
     for (unsigned i = 0; i < n; i++)
         bmoe_session_close(s[i].session);

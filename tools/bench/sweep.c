@@ -3,16 +3,16 @@
  */
 #include "sweep.h"
 
-#include <getopt.h>
+#include "bench_args.h"
+
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 static const char usage[] =
     "Usage: bmoe-bench sweep -m MODEL [-o DIR] [--name NAME] [--check FILE] [--reps N] [-t N]\n"
     "                        [--io-threads N]\n"
     "Measures prefill and decode at 1/16, 1/8, 1/4 and 1/2 of the experts, beside everything\n"
-    "resident, the run's own reads alone, and stock libllama with the file in memory. Writes\n"
+    "resident, the run's own reads alone, both at once, and stock libllama with the file in "
+    "memory. Writes\n"
     "DIR/NAME.csv, .md and .svg (DIR: ., NAME: budgets). With --check it writes nothing, compares "
     "the\n"
     "ratios to the limit with those in FILE, an earlier sweep's CSV, and fails where one is more "
@@ -55,15 +55,13 @@ static void summarise(const struct bench_case *cases, const struct bench_options
         r->compute[p] = n / bench_median(cases[0].times.wall[p], o->reps);
         for (int b = 0; b < SWEEP_BUDGETS; b++) {
             const struct bench_times *t = &cases[b + 1].times;
-            double limit[BENCH_MAX_REPS], ratio[BENCH_MAX_REPS];
-            for (unsigned i = 0; i < o->reps; i++) {
-                double compute = cases[0].times.wall[p][i];
-                limit[i] = t->reads[p][i] > compute ? t->reads[p][i] : compute;
-                ratio[i] = t->wall[p][i] / limit[i];
-            }
+            double limits[BENCH_MAX_REPS];
+            bench_limits(&cases[b + 1], &cases[0], p, o->reps, limits);
             r->budget[b].rate[p] = n / bench_median(t->wall[p], o->reps);
-            r->budget[b].limit[p] = n / bench_median(limit, o->reps);
-            r->budget[b].ratio[p] = bench_median(ratio, o->reps);
+            r->budget[b].limit[p] = n / bench_median(limits, o->reps);
+            r->budget[b].both[p] = n / bench_median(t->both[p], o->reps);
+            r->budget[b].ratio[p] = bench_ratio(t->wall[p], limits, o->reps);
+            r->budget[b].ratio_both[p] = bench_ratio(t->wall[p], t->both[p], o->reps);
         }
     }
 }
@@ -89,6 +87,8 @@ static int measure(struct bench_options *o, struct sweep_rates *r, struct bmoe_e
         for (int c = 0; rc == BMOE_OK && c <= SWEEP_BUDGETS; c++) {
             fprintf(stderr, "\r%u of %u: %d of %d", i + 1, o->reps, c + 1, SWEEP_BUDGETS + 1);
             rc = bench_case_run(&cases[c], o, i, err);
+            if (rc == BMOE_OK && c > 0)
+                rc = bench_case_both(&cases[c], &cases[0], o, i, err);
         }
     }
     fprintf(stderr, "\r%20s\r", "");
@@ -101,7 +101,7 @@ static int measure(struct bench_options *o, struct sweep_rates *r, struct bmoe_e
         r->stock[p] = tokens_of(o, p) / bench_median(stock_times.wall[p], o->reps);
     bench_stock_close(&stock);
     for (int c = 0; c <= SWEEP_BUDGETS; c++)
-        bmoe_session_close(cases[c].session);
+        bench_case_close(&cases[c]);
     return rc;
 }
 
@@ -110,38 +110,6 @@ struct sweep_options {
     struct sweep_paths to;
     const char *check;
 };
-
-static int take_option(struct sweep_options *o, int c, const char *text)
-{
-    unsigned long n = 0;
-    if (strchr("rti", c) && !bench_number(text, BENCH_MAX_REPS, &n))
-        return 2;
-    switch (c) {
-    case 'm':
-        o->bench.model = text;
-        return 0;
-    case 'o':
-        o->to.dir = text;
-        return 0;
-    case 'N':
-        o->to.name = text;
-        return 0;
-    case 'c':
-        o->check = text;
-        return 0;
-    case 'r':
-        o->bench.reps = (unsigned)n;
-        return 0;
-    case 't':
-        o->bench.threads = (unsigned)n;
-        return 0;
-    case 'i':
-        o->bench.readers = (unsigned)n;
-        return 0;
-    default:
-        return 2;
-    }
-}
 
 static int sweep(struct sweep_options *o)
 {
@@ -157,26 +125,20 @@ static int sweep(struct sweep_options *o)
 
 int sweep_main(int argc, char **argv)
 {
-    static const struct option longs[] = {{"reps", 1, NULL, 'r'}, {"io-threads", 1, NULL, 'i'},
-                                          {"name", 1, NULL, 'N'}, {"check", 1, NULL, 'c'},
-                                          {"help", 0, NULL, 'h'}, {NULL, 0, NULL, 0}};
     char command[1024];
     struct sweep_options o = {
         .bench = {.reps = 5, .readers = 4, .n_decode = 32, .repack = BMOE_AUTO},
         .to = {.dir = ".", .name = "budgets", .command = command}};
-    int c;
-    while ((c = getopt_long(argc, argv, "m:o:t:h", longs, NULL)) != -1) {
-        if (c == 'h')
-            return fputs(usage, stdout) < 0;
-        if (take_option(&o, c, optarg) != 0) {
-            fputs(usage, stderr);
-            return 2;
-        }
-    }
-    if (!o.bench.model || optind != argc) {
-        fputs(usage, stderr);
-        return 2;
-    }
+    const struct bench_arg args[] = {{"m", ARG_TEXT, &o.bench.model, 0, NULL},
+                                     {"o", ARG_TEXT, &o.to.dir, 0, NULL},
+                                     {"name", ARG_TEXT, &o.to.name, 0, NULL},
+                                     {"check", ARG_TEXT, &o.check, 0, NULL},
+                                     {"reps", ARG_NUMBER, &o.bench.reps, BENCH_MAX_REPS, NULL},
+                                     {"t", ARG_NUMBER, &o.bench.threads, 512, NULL},
+                                     {"io-threads", ARG_NUMBER, &o.bench.readers, 16, NULL}};
     bench_command(command, sizeof command, argc, argv);
-    return sweep(&o);
+    int rc = bench_args(args, sizeof args / sizeof *args, usage, argc, argv, NULL);
+    if (rc >= 0)
+        return rc;
+    return o.bench.model ? sweep(&o) : bench_misuse("no model (-m)");
 }

@@ -17,7 +17,9 @@ struct sweep_rates {
         unsigned part; /* the budget is 1 / part of the experts */
         double mib;
         double rate[BENCH_N_PHASES], limit[BENCH_N_PHASES];
+        double both[BENCH_N_PHASES];  /* computing all resident and the same reads at once */
         double ratio[BENCH_N_PHASES]; /* wall / limit, by repetition, then the median */
+        double ratio_both[BENCH_N_PHASES];
     } budget[SWEEP_BUDGETS];
 };
 

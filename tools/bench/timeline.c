@@ -5,11 +5,11 @@
 #include "timeline.h"
 
 #include "bench.h"
+#include "bench_args.h"
 
 #include "base/clock.h"
 #include "engine/session_hooks.h"
 
-#include <getopt.h>
 #include <ggml.h>
 #include <stdlib.h>
 #include <string.h>
@@ -200,35 +200,18 @@ static int timeline(const struct bench_options *o, unsigned part, unsigned n_pro
 
 int timeline_main(int argc, char **argv)
 {
-    static const struct option longs[] = {{"part", 1, NULL, 'P'},
-                                          {"prompt", 1, NULL, 'p'},
-                                          {"help", 0, NULL, 'h'},
-                                          {NULL, 0, NULL, 0}};
     struct bench_options o = {0};
-    unsigned long part = 8, n_prompt = 512, threads = 0;
+    unsigned part = 8, n_prompt = 512;
     const char *dir = ".";
+    const struct bench_arg args[] = {{"m", ARG_TEXT, &o.model, 0, NULL},
+                                     {"o", ARG_TEXT, &dir, 0, NULL},
+                                     {"t", ARG_NUMBER, &o.threads, 512, NULL},
+                                     {"prompt", ARG_NUMBER, &n_prompt, 512, NULL},
+                                     {"part", ARG_NUMBER, &part, 0, NULL}};
     char command[1024];
-    int c;
-    bool ok = true;
-    while (ok && (c = getopt_long(argc, argv, "m:o:t:h", longs, NULL)) != -1) {
-        if (c == 'm')
-            o.model = optarg;
-        else if (c == 'o')
-            dir = optarg;
-        else if (c == 'h')
-            return fputs(usage, stdout) < 0;
-        else if (c == 't')
-            ok = bench_number(optarg, 512, &threads);
-        else if (c == 'p')
-            ok = bench_number(optarg, 512, &n_prompt);
-        else
-            ok = c == 'P' && bench_number(optarg, 1u << 16, &part);
-    }
-    if (!ok || !o.model || optind != argc) {
-        fputs(usage, stderr);
-        return 2;
-    }
-    o.threads = (unsigned)threads;
     bench_command(command, sizeof command, argc, argv);
-    return timeline(&o, (unsigned)part, (unsigned)n_prompt, dir, command);
+    int rc = bench_args(args, sizeof args / sizeof *args, usage, argc, argv, NULL);
+    if (rc >= 0)
+        return rc;
+    return o.model ? timeline(&o, part, n_prompt, dir, command) : bench_misuse("no model (-m)");
 }

@@ -1,9 +1,9 @@
 /*
  * A block is 32 weights: an exponent, then 16 bytes of two indices each, of weight j below and of
- * weight j + 16 above. Index 0..7 names 0, 1, 2, 3, 4, 6, 8, 12 times the scale, 8..15 the same with
- * a minus; ggml takes the first of the nearest. The scale is a power of two, so the differences it
- * compares are exact where they decide, and "nearest, of two the first" is how many of the seven
- * middles between neighbours a magnitude exceeds. -0 is never first.
+ * weight j + 16 above. Index 0..7 names 0, 1, 2, 3, 4, 6, 8, 12 times the scale, 8..15 the same
+ * with a minus; ggml takes the first of the nearest. The scale is a power of two, so the
+ * differences it compares are exact where they decide, and "nearest, of two the first" is how many
+ * of the seven middles between neighbours a magnitude exceeds. -0 is never first.
  */
 #include "mk_mxfp4.h"
 

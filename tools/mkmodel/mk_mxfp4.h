@@ -1,5 +1,5 @@
 /*
- * MXFP4 as ggml's reference encoder writes it, bit for bit, at 20 times its speed: that one tries
+ * MXFP4 as ggml's reference encoder writes it, bit for bit, at many times its speed: that one tries
  * all 16 values of the type for each weight, and a gpt-oss of real shapes took minutes.
  */
 #ifndef MK_MXFP4_H
