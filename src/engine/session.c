@@ -218,7 +218,8 @@ static int open_stream(struct bmoe_session *s, struct bmoe_error *err)
                               .wait = pager_place(s->pager) == BMOE_PLACE_NONE,
                               .n_ids = (size_t)s->o.n_ubatch * experts_used(s),
                               .load_all = s->o.load_all,
-                              .blind = s->hooks.hide_routing};
+                              .blind = s->hooks.hide_routing,
+                              .guesses = s->hooks.guesses};
     return stream_create(&s->stream, &c, err);
 }
 

@@ -7,6 +7,7 @@
 
 #include "device/arena.h"
 #include "pager/pager.h"
+#include "stream/guess_trial.h"
 
 /* What the graph's thread passes, in order: a graph begins; its nodes are asked for and each is
  * skipped or wanted; after a wanted one the nodes so far are computed, and it is told and settled;
@@ -25,6 +26,7 @@ struct session_hooks {
     const char *hide_weight;   /* the capture leaves this weight out */
     const struct pager_io *io; /* the reads of expert and dense weights */
     bool hide_routing;         /* no routing node is recognised */
+    enum guess_mode guesses;   /* of the next layer's experts in decode */
     ggml_backend_dev_t device; /* the prefill device, whatever its name; NULL: by its name */
     unsigned device_slots;     /* layers it holds at a time; 0: 2 */
     bool tell_at_once;         /* progress within a graph at every chance, not now and then */

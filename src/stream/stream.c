@@ -5,6 +5,7 @@
  */
 #include "stream/stream.h"
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "graph/routing.h"
 #include "stream/next_experts.h"
@@ -34,6 +35,9 @@ struct stream {
     uint32_t *extents; /* scratch: the extents of one site */
     struct pinned_matmul pinned;
     struct predictor predictor;
+    struct guess_trial trial;
+    int64_t from_us;  /* the graph began */
+    bool routed;      /* a routing was told in it */
     uint32_t ordinal; /* of the next node asked for */
     bool wide;
     bool away;          /* in this graph layer weights are bound to a device */
@@ -85,8 +89,10 @@ static bool alloc_sites(struct stream *s)
 int stream_create(struct stream **out, const struct stream_config *config, struct bmoe_error *err)
 {
     struct stream *s = calloc(1, sizeof *s);
-    if (s)
+    if (s) {
         s->config = *config;
+        guess_trial_init(&s->trial, config->guesses);
+    }
     if (!s || !alloc_sites(s) || !predictor_init(&s->predictor, config->map)) {
         stream_destroy(s);
         return error_set(err, BMOE_E_MEMORY, BMOE_SCOPE_SESSION, "no memory for streaming");
@@ -129,11 +135,24 @@ void stream_graph_begin(struct stream *s, bool away)
 {
     s->away = away;
     s->ordinal = 0;
-    s->wide = false;
+    s->wide = s->routed = false;
+    s->from_us = clock_now_us();
     for (uint32_t i = 0; i < graph_map_n_sites(s->config.map); i++)
         s->sites[i].ids = NULL;
     s->counters.graphs++;
     pager_graph_begins(s->config.pager);
+}
+
+static void tell_trial(struct stream *s)
+{
+    struct pager_counters c;
+    if (!s->routed)
+        return;
+    pager_counters_read(s->config.pager, &c);
+    if (s->wide)
+        guess_trial_skip(&s->trial, c.ahead_reads, c.ahead_used);
+    else
+        guess_trial_told(&s->trial, clock_now_us() - s->from_us, c.ahead_reads, c.ahead_used);
 }
 
 int stream_graph_end(struct stream *s, struct bmoe_error *err)
@@ -143,6 +162,7 @@ int stream_graph_end(struct stream *s, struct bmoe_error *err)
     if (!mine && !pager_failed(s->config.pager)) {
         if (s->config.paged)
             pager_used(s->config.pager, NULL, 0);
+        tell_trial(s);
         return BMOE_OK;
     }
     struct bmoe_error read = {0};
@@ -211,7 +231,8 @@ static bool guess_next(struct stream *s, uint32_t site, uint32_t n_routed, struc
 
 static void hint_ahead(struct stream *s, uint32_t site, uint32_t n_routed, struct ggml_tensor *ids)
 {
-    if (site + 1 >= graph_map_n_sites(s->config.map) || !guess_next(s, site, n_routed, ids))
+    if (site + 1 >= graph_map_n_sites(s->config.map) || (!s->wide && !guess_trial_on(&s->trial)) ||
+        !guess_next(s, site, n_routed, ids))
         return;
     size_t n = site_extents(s, site + 1, s->sites[site + 1].routed);
     pager_hint(s->config.pager, PAGER_AHEAD, s->extents, n, false);
@@ -234,6 +255,7 @@ static void told_routing(struct stream *s, uint32_t site, struct ggml_tensor *id
     st->ids = ids;
     s->wide = r.n_tokens >= WIDE_TOKENS;
     s->counters.routings++;
+    s->routed = true;
     if (s->wide) {
         memcpy(st->before, st->routed, ROUTING_WORDS(g->n_expert) * sizeof *st->before);
         st->n_before = r.n_routed;

@@ -14,6 +14,7 @@
 #ifndef BMOE_STREAM_STREAM_H
 #define BMOE_STREAM_STREAM_H
 
+#include "stream/guess_trial.h"
 #include "stream/weights.h"
 
 struct stream;
@@ -22,11 +23,12 @@ struct stream_config {
     struct pager *pager;
     const struct graph_map *map;
     struct weights *weights;
-    bool paged;    /* else only unbound weights are looked for */
-    bool wait;     /* pin before each matmul: no userfaultfd */
-    size_t n_ids;  /* ids that one graph routes at most: ubatch times experts used */
-    bool load_all; /* hint every expert of a site */
-    bool blind;    /* test hook: no routing node is recognised */
+    bool paged;              /* else only unbound weights are looked for */
+    bool wait;               /* pin before each matmul: no userfaultfd */
+    size_t n_ids;            /* ids that one graph routes at most: ubatch times experts used */
+    bool load_all;           /* hint every expert of a site */
+    bool blind;              /* test hook: no routing node is recognised */
+    enum guess_mode guesses; /* in narrow graphs; AUTO but for measurements */
 };
 
 int stream_create(struct stream **out, const struct stream_config *config, struct bmoe_error *err);

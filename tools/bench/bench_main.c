@@ -4,6 +4,7 @@
 #include "bench_args.h"
 #include "device_command.h"
 #include "explain.h"
+#include "hints.h"
 #include "omp_spin.h"
 #include "replay.h"
 #include "retention.h"
@@ -21,6 +22,7 @@ static const char usage[] =
     "Usage: bmoe-bench -m MODEL [OPTION]...\n"
     "       bmoe-bench sweep -m MODEL [-o DIR]\n"
     "       bmoe-bench explain -m MODEL [OPTION]...\n"
+    "       bmoe-bench hints -m MODEL [OPTION]...\n"
     "       bmoe-bench timeline -m MODEL [--part N] [-o DIR]\n"
     "       bmoe-bench scale MODEL...\n"
     "       bmoe-bench retention -m MODEL --trained MODEL [-o DIR]\n"
@@ -108,9 +110,10 @@ static command_fn *find_command(const char *name)
     static const struct {
         const char *name;
         command_fn *run;
-    } commands[] = {{"sweep", sweep_main},         {"explain", explain_main},
-                    {"timeline", timeline_main},   {"scale", scale_main},
-                    {"retention", retention_main}, {"device", device_main}};
+    } commands[] = {{"sweep", sweep_main},       {"explain", explain_main},
+                    {"timeline", timeline_main}, {"hints", hints_main},
+                    {"scale", scale_main},       {"retention", retention_main},
+                    {"device", device_main}};
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
         if (strcmp(name, commands[i].name) == 0)
             return commands[i].run;
