@@ -180,19 +180,6 @@ static enum llama_flash_attn_type flash_attn(enum bmoe_tristate value)
     return value == BMOE_OFF ? LLAMA_FLASH_ATTN_TYPE_DISABLED : LLAMA_FLASH_ATTN_TYPE_AUTO;
 }
 
-/* What libllama keeps of each token of a context beside keys and values, generously. */
-#define CELL_BYTES 64
-
-static int refuse_context(const struct bmoe_session *s, const struct rebind_memory *memory,
-                          const struct host_memory *host, struct bmoe_error *err)
-{
-    return error_set(err, BMOE_E_MEMORY, BMOE_SCOPE_SESSION,
-                     "a context of %u tokens takes %.0f MiB or more, and %.0f MiB are free (%s); "
-                     "give a smaller one (-c), or a smaller type to its KV cache (-ctk, -ctv)",
-                     s->o.n_ctx, (double)memory->asked_bytes / (1 << 20),
-                     (double)host->available_bytes / (1 << 20), host->bound_by);
-}
-
 int context_create(struct bmoe_session *s, uint32_t n_outputs, struct bmoe_error *err)
 {
     bool anew = s->ctx && s->memory;
@@ -222,15 +209,16 @@ int context_create(struct bmoe_session *s, uint32_t n_outputs, struct bmoe_error
     struct rebind_memory memory = {.limit_bytes = UINT64_MAX};
     if (s->plan.total == 0 && host_memory_read("", &host) == 0) /* later it was planned for */
         memory.limit_bytes = host.available_bytes;
-    memory.asked_bytes = (uint64_t)p.n_ctx * CELL_BYTES;
-    memory.refused = memory.asked_bytes > memory.limit_bytes;
+    uint64_t least = memory.limit_bytes < UINT64_MAX ? context_least_bytes(s, &p) : 0;
+    if (least > memory.limit_bytes)
+        return context_refuse(s, least, &host, err);
     llama_log_enter(&s->llama_log);
     rebind_memory_begin("libggml-base", &memory);
-    s->ctx = memory.refused ? NULL : llama_init_from_model(s->model, p);
+    s->ctx = llama_init_from_model(s->model, p);
     rebind_end();
     llama_log_leave();
     if (!s->ctx && memory.refused)
-        return refuse_context(s, &memory, &host, err);
+        return context_refuse(s, memory.asked_bytes, &host, err);
     if (!s->ctx)
         return error_set(err, BMOE_E_MODEL, BMOE_SCOPE_SESSION,
                          "libllama makes no context of %u tokens for %s: %s", s->o.n_ctx,

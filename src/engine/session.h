@@ -8,6 +8,7 @@
 #ifndef BMOE_ENGINE_SESSION_H
 #define BMOE_ENGINE_SESSION_H
 
+#include "base/host.h"
 #include "base/log.h"
 #include "device/device_open.h"
 #include "device/prefill.h"
@@ -169,6 +170,12 @@ bool context_occupy(struct bmoe_session *s, uint32_t n);
 /* Cuts the memory to its first n tokens, or forgets all of it where that is not possible; answers
  * what is left. */
 uint32_t context_keep(struct bmoe_session *s, uint32_t n);
+
+/* context_size.c: what a context of these parameters takes at least, found without making it. */
+uint64_t context_least_bytes(struct bmoe_session *s, const struct llama_context_params *p);
+/* The sentence about one that takes so much; answers its code. */
+int context_refuse(const struct bmoe_session *s, uint64_t bytes, const struct host_memory *host,
+                   struct bmoe_error *err);
 
 /* prefill_setup.c: opens the device that the options name, before the load; without one the options
  * lose their device. */

@@ -14,14 +14,17 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define CPU_SECONDS  20 /* of a child that loops; a good one needs some hundredths */
-#define WALL_SECONDS 30 /* of one that waits for a lock that nobody holds in it */
-#define LOOK_MS      20 /* after this it is asked whether it is gone; it tells of itself at once */
+#define CPU_SECONDS 20 /* of a child that loops; a good one needs some hundredths */
+#define LOOK_MS     20 /* after this it is asked whether it is gone; it tells of itself at once */
+/* Looks at one that waits for a lock that nobody holds in it: half a minute. They are counted, not
+ * read from a clock: on a machine that stands still, or is full, the child stands still with us. */
+#define LOOKS_MOST 1500
 
 /* The parent's side. pid 0: it has ended and was judged. */
 struct trial {
@@ -29,7 +32,7 @@ struct trial {
     pid_t pid;
     int words; /* a memory file: what the child printed */
     int told;  /* a pipe: a byte per stage it came through; non-blocking */
-    unsigned stage;
+    unsigned stage, looks;
     bool bad; /* it died of what libllama did */
 };
 
@@ -124,9 +127,8 @@ static _Noreturn void be_child(const struct child *c)
     sigemptyset(&none);
     setrlimit(RLIMIT_CPU, &cpu);
     setrlimit(RLIMIT_CORE, &core);
-    signal(SIGALRM, SIG_DFL);
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* the thread that waits for it */
     sigprocmask(SIG_SETMASK, &none, NULL);
-    alarm(WALL_SECONDS);
     setenv("GGML_NO_BACKTRACE", "1", 1); /* else ggml_abort starts a debugger */
     ggml_set_abort_callback(NULL);       /* not the program's: the signal is the verdict */
     llama_log_set(NULL, NULL);           /* to stderr, not to the session's function */
@@ -208,7 +210,8 @@ int trial_wait(struct trial *t, enum trial_stage stage, struct bmoe_error *err)
     hear(t);
     while (t->pid && t->stage < (unsigned)stage) {
         struct pollfd p = {.fd = t->told, .events = POLLIN};
-        poll(&p, 1, LOOK_MS);
+        if (poll(&p, 1, LOOK_MS) == 0 && ++t->looks == LOOKS_MOST)
+            kill(t->pid, SIGKILL);
         hear(t);
         if (t->stage >= (unsigned)stage)
             break;

@@ -149,9 +149,11 @@ static int slot_posix_memalign(void **out, size_t alignment, size_t bytes)
     struct rebind_memory *m = current.memory;
     if (m) {
         m->asked_bytes += bytes;
-        m->refused |= m->asked_bytes > m->limit_bytes;
-        if (m->refused)
+        if (m->refused || m->asked_bytes > m->limit_bytes) {
+            m->refused_bytes = m->refused ? m->refused_bytes : bytes;
+            m->refused = true;
             return ENOMEM;
+        }
     }
     int rc = posix_memalign(out, alignment, bytes);
     if (rc == 0 && m && bytes >= HUGE_FROM)

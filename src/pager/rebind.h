@@ -39,6 +39,7 @@ struct rebind_memory {
     uint64_t limit_bytes;
     uint64_t asked_bytes; /* the one that was refused included */
     bool refused;
+    uint64_t refused_bytes; /* of the first one that was */
 };
 
 /* What this thread allocates through the posix_memalign imports of the library until rebind_end is
