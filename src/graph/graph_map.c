@@ -189,8 +189,10 @@ static void note_experts(struct graph_map *map, const struct ggml_tensor *node, 
         return;
     struct graph_weight *w = &map->weights[weight];
     uint32_t n_expert = (uint32_t)w->tensor->ne[2];
-    if (w->site != GRAPH_NONE)
-        return; /* the same matrix used twice: the first routing is the one that is hinted */
+    if (w->site != GRAPH_NONE) { /* the first routing is the one that is hinted */
+        map->sites[w->site].repeated = true;
+        return;
+    }
     if (site->n_matrices == 0) {
         struct ggml_tensor *router = graph_router(node->src[2], n_expert);
         site->n_expert = n_expert;

@@ -40,6 +40,7 @@ struct graph_site {
     char ids_name[GGML_MAX_NAME];
     uint32_t ids_ordinal; /* the ids tensor is node number this of the graph */
     bool name_shared;     /* another site has the same name: only the ordinal tells them apart */
+    bool repeated;        /* one of its matrices is read by more than one node */
     uint32_t n_expert, n_used;
     uint32_t
         router; /* weight [n_embd, n_expert] whose product is routed by; GRAPH_NONE: not found */

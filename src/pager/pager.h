@@ -166,6 +166,9 @@ void pager_used(struct pager *p, const uint32_t *extents, size_t n);
  * of the failed read (then nothing is pinned). Fails with MEMORY at once when they cannot be in the
  * budget together. */
 int pager_pin(struct pager *p, const uint32_t *extents, size_t n, struct bmoe_error *err);
+/* Pins n extents without waiting, if all are resident and at most half of what may be pinned would
+ * be: true then. */
+bool pager_pin_resident(struct pager *p, const uint32_t *extents, size_t n);
 void pager_unpin(struct pager *p, const uint32_t *extents, size_t n);
 
 /* Where a pinned extent lies: at its range's base + frame * stride. In modes MOVE and COPY that is

@@ -94,6 +94,17 @@ int pager_pin(struct pager *p, const uint32_t *extents, size_t n, struct bmoe_er
     return rc;
 }
 
+bool pager_pin_resident(struct pager *p, const uint32_t *extents, size_t n)
+{
+    pthread_mutex_lock(p->lock);
+    uint64_t bytes = pin_bytes_with(p, extents, n);
+    bool can = bytes != UINT64_MAX && bytes <= room_pin_limit(p) / 2 && all_there(p, extents, n);
+    for (size_t i = 0; can && i < n; i++)
+        pin_one(p, extents[i]);
+    pthread_mutex_unlock(p->lock);
+    return can;
+}
+
 void pager_unpin(struct pager *p, const uint32_t *extents, size_t n)
 {
     pthread_mutex_lock(p->lock);

@@ -8,8 +8,8 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "graph/routing.h"
+#include "stream/framed.h"
 #include "stream/next_experts.h"
-#include "stream/pinned.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -33,7 +33,7 @@ struct stream {
     struct site *sites;
     uint64_t *words;   /* all bit sets */
     uint32_t *extents; /* scratch: the extents of one site */
-    struct pinned_matmul pinned;
+    struct framed framed;
     struct predictor predictor;
     struct guess_trial trial;
     int64_t from_us;  /* the graph began */
@@ -99,8 +99,8 @@ int stream_create(struct stream **out, const struct stream_config *config, struc
     }
     int rc = BMOE_OK;
     if (config->wait)
-        rc = pinned_matmul_init(&s->pinned, config->pager,
-                                most_extents(config->map, config->weights), config->n_ids, err);
+        rc = framed_init(&s->framed, config->pager, most_extents(config->map, config->weights),
+                         config->n_ids, err);
     if (rc < 0) {
         stream_destroy(s);
         return rc;
@@ -116,7 +116,7 @@ void stream_destroy(struct stream *s)
     free(s->sites);
     free(s->words);
     free(s->extents);
-    pinned_matmul_fini(&s->pinned);
+    framed_fini(&s->framed);
     predictor_fini(&s->predictor);
     free(s);
 }
@@ -157,7 +157,8 @@ static void tell_trial(struct stream *s)
 
 int stream_graph_end(struct stream *s, struct bmoe_error *err)
 {
-    pinned_matmul_release(&s->pinned);
+    if (s->config.wait)
+        framed_release(&s->framed);
     bool mine = atomic_exchange(&s->failed, false);
     if (!mine && !pager_failed(s->config.pager)) {
         if (s->config.paged)
@@ -281,7 +282,7 @@ static bool missed(struct stream *s, const struct ggml_tensor *node)
 
 static void pin(struct stream *s, const struct weight *item, const uint64_t *set)
 {
-    if (pinned_matmul_pin(&s->pinned, item, set, &s->error) < 0)
+    if (framed_wait(&s->framed, item, set, &s->error) < 0)
         fail(s);
     s->counters.matmuls_waited++;
 }
@@ -294,12 +295,27 @@ static void hint_blocks(struct stream *s, const struct weight *item)
     pager_hint(s->config.pager, PAGER_ROUTED, s->extents, item->n_slices, false);
 }
 
+/* Whether a matmul may be computed together with what follows: in a narrow graph, when nothing of
+ * its site has to be waited for. Starting the compute threads takes longer than it would hide. */
+static bool may_join(struct stream *s, const struct graph_site *g, uint32_t weight)
+{
+    if (s->wide || g->repeated)
+        return false;
+    uint32_t m = 0;
+    while (m < g->n_matrices && g->matrices[m] != weight)
+        m++;
+    if (m + 1 >= g->n_matrices)
+        return true; /* the last: what follows ends with the next routing */
+    const struct weight *next = weights_get(s->config.weights, g->matrices[m + 1]);
+    const uint64_t *set = s->sites[graph_map_weight(s->config.map, weight)->site].routed;
+    return next && next->kind == WEIGHT_PAGED && framed_ahead(&s->framed, next, set);
+}
+
 /* Without faults: everything the matmul will touch is pinned before it is computed. True: isolate
  * it. */
 static bool wait_for(struct stream *s, struct ggml_tensor *node, uint32_t weight)
 {
     const struct weight *item = weights_get(s->config.weights, weight);
-    pinned_matmul_release(&s->pinned);
     if (!item || item->kind != WEIGHT_PAGED || stream_failed(s))
         return false;
     uint32_t site = graph_map_weight(s->config.map, weight)->site;
@@ -312,9 +328,13 @@ static bool wait_for(struct stream *s, struct ggml_tensor *node, uint32_t weight
     if (node->op != GGML_OP_MUL_MAT_ID || s->sites[site].ids != node->src[2])
         return missed(s, node);
     pin(s, item, set);
-    if (!stream_failed(s) && !pinned_matmul_redirect(&s->pinned, node, item, set))
+    if (stream_failed(s))
+        return true;
+    if (!framed_redirect(&s->framed, node, item, set))
         return missed(s, node);
-    return true;
+    bool join = may_join(s, graph_map_site(s->config.map, site), weight);
+    s->counters.matmuls_joined += join;
+    return !join;
 }
 
 /* Bound to a device for this graph: not ours to care for. */
@@ -372,7 +392,7 @@ static bool asked(struct stream *s, struct ggml_tensor *node)
 static void told(struct stream *s, struct ggml_tensor *node)
 {
     if (s->config.wait)
-        pinned_matmul_release(&s->pinned);
+        framed_computed(&s->framed);
     /* The node was asked for last: its number is the one before the next. */
     uint32_t site = site_of(s, node, s->ordinal - 1);
     if (site != GRAPH_NONE) {

@@ -5,7 +5,8 @@
  * order;
  *   - in wide graphs the next site is read AHEAD, whole or as routed by the previous wide graph;
  *   - where no fault serves (BMOE_PLACE_NONE) the routed experts of each matmul are pinned before
- *     it and released after (pinned.h), and a matmul whose routing was not seen fails the graph;
+ *     it and released after (framed.h); in narrow graphs matmuls that need not be waited for are
+ *     computed together; a matmul whose routing was not seen fails the graph;
  *   - a weight that is not bound to our memory is bound on sight.
  * Nothing here changes what a graph computes.
  *
@@ -52,9 +53,10 @@ bool stream_node(struct stream *s, struct ggml_tensor *node, bool ask);
 /* True when the running graph must stop. For abort callbacks. */
 bool stream_failed(const struct stream *s);
 
-/* Nodes whose routing was seen, and waited for, since creation. */
+/* Since creation. Of the matmuls that were pinned before they were computed (waited), joined are
+ * those that were computed together with what follows. */
 struct stream_counters {
-    uint64_t graphs, routings, matmuls_waited, late_weights;
+    uint64_t graphs, routings, matmuls_waited, matmuls_joined, late_weights;
 };
 void stream_counters(const struct stream *s, struct stream_counters *out);
 

@@ -1,7 +1,7 @@
 /*
- * What happens when the graph was not seen as it is: gate_hooks MODEL. A weight that the capture
- * missed is bound on sight; a routing that is not recognised costs time where a fault serves, and
- * the request where none does. Never zeros, never other bits.
+ * What the hooks make of a graph: gate_hooks MODEL. A weight that the capture missed is bound on
+ * sight; a routing that is not recognised costs time where a fault serves, and the request where
+ * none does; matmuls that need not be waited for are joined. Never zeros, never other bits.
  */
 #include "gate_live.h"
 
@@ -96,12 +96,40 @@ static void a_missed_routing_fails_without_faults(void **state)
     gate_live_fini(&live);
 }
 
+/* Where all of a site's experts are there, its matmuls are computed in one go. */
+static void matmuls_that_need_no_wait_are_joined(void **state)
+{
+    static const enum gate_budget budgets[] = {GATE_BUDGET_FLOOR, GATE_BUDGET_HALF,
+                                               GATE_BUDGET_ALL};
+    (void)state;
+    struct gate_case c;
+    struct gate_live right = {.prompt_bytes = 60, .n_predict = 12}, live = right;
+    make_case(&c, BMOE_PLACE_AUTO);
+    gate_live_reference(&c, &right);
+    for (unsigned i = 0; i < sizeof budgets / sizeof budgets[0]; i++) {
+        struct stream_counters seen;
+        make_case(&c, BMOE_PLACE_NONE);
+        c.budget = budgets[i];
+        struct bmoe_session *s = gate_live_open(&c, true, NULL);
+        gate_live_succeed(s, &live);
+        gate_live_same(&right, &live);
+        stream_counters(s->stream, &seen);
+        assert_true(seen.matmuls_waited > seen.matmuls_joined);
+        if (c.budget == GATE_BUDGET_ALL)
+            assert_true(seen.matmuls_joined > seen.matmuls_waited / 4);
+        bmoe_session_close(s);
+    }
+    gate_live_fini(&live);
+    gate_live_fini(&right);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_missed_weight_is_bound_late),
         cmocka_unit_test(a_missed_routing_is_slow_with_faults),
         cmocka_unit_test(a_missed_routing_fails_without_faults),
+        cmocka_unit_test(matmuls_that_need_no_wait_are_joined),
     };
     if (argc != 2)
         return 2;
