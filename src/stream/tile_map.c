@@ -264,6 +264,9 @@ static inline void put(uint8_t *restrict dst, const uint8_t *restrict src, size_
     memcpy(dst, &bytes, width);
 }
 
+/* Rows of 10 000 columns fit, eight of them; what is written is asked for so far ahead. */
+enum { NEAR_BYTES = 64 * 1024, AHEAD_BYTES = 4096, LINE_BYTES = 64 };
+
 /* One tile, or four that follow each other: then a move is looked up once for all of them. */
 struct tiles {
     uint8_t *restrict dst;
@@ -314,24 +317,43 @@ static inline void tiles_make(const struct tile_moves *t, struct tiles at)
     }
 }
 
-/* Walks the rows' side by groups and blocks, the other side tile by tile. */
-static void walk(const struct tile_map *m, const struct tile_moves *t, uint8_t *dst,
-                 const uint8_t *src, size_t rows, bool undo)
+/* One group of rows: on one side whole rows, on the other tile by tile. */
+static void group_make(const struct tile_map *m, const struct tile_moves *t, uint8_t *dst,
+                       const uint8_t *src, bool undo)
 {
-    const size_t row_bytes = (size_t)m->blocks * m->block_bytes;
     const size_t tile_bytes = (size_t)m->group_rows * m->block_bytes;
     struct tiles at = {.dst_step = undo ? m->block_bytes : tile_bytes,
                        .src_step = undo ? tile_bytes : m->block_bytes};
-    size_t out = 0;
-    for (size_t r = 0; r < rows; r += m->group_rows)
-        for (uint32_t b = 0, n; b < m->blocks; b += n, out += n * tile_bytes) {
-            size_t in = r * row_bytes + b * (size_t)m->block_bytes;
-            n = m->blocks - b >= 4 ? 4 : 1;
-            at.dst = dst + (undo ? in : out);
-            at.src = src + (undo ? out : in);
-            at.four = n == 4;
-            tiles_make(t, at);
+    for (uint32_t b = 0, n; b < m->blocks; b += n) {
+        size_t of_rows = b * (size_t)m->block_bytes, of_tiles = b * tile_bytes;
+        n = m->blocks - b >= 4 ? 4 : 1;
+        at.dst = dst + (undo ? of_rows : of_tiles);
+        at.src = src + (undo ? of_tiles : of_rows);
+        at.four = n == 4;
+        for (size_t i = 0; !undo && i < n * tile_bytes; i += LINE_BYTES)
+            __builtin_prefetch(at.dst + AHEAD_BYTES + i, 1);
+        tiles_make(t, at);
+    }
+}
+
+/* The rows' side goes through a buffer in the cache: memory is quick when it is read or written in
+ * one stream, and the tiles take it in a few bytes from each of the rows. */
+static void walk(const struct tile_map *m, const struct tile_moves *t, uint8_t *dst,
+                 const uint8_t *src, size_t rows, bool undo)
+{
+    uint8_t near[NEAR_BYTES];
+    const size_t bytes = (size_t)m->group_rows * m->blocks * m->block_bytes;
+    for (size_t r = 0; r < rows; r += m->group_rows, dst += bytes, src += bytes) {
+        if (bytes > sizeof near) {
+            group_make(m, t, dst, src, undo);
+        } else if (undo) {
+            group_make(m, t, near, src, undo);
+            memcpy(dst, near, bytes);
+        } else {
+            memcpy(near, src, bytes);
+            group_make(m, t, dst, near, undo);
         }
+    }
 }
 
 void tile_map_apply(const struct tile_map *m, void *dst, const void *src, size_t rows)

@@ -3,8 +3,8 @@
  * memory compaction), none moved because they stay busy. The kernel's answers are made here, around
  * the real call (linked with --wrap), and every byte is checked.
  */
-#include "pager_rig.h"
 #include "pager/uffd_abi.h"
+#include "pager_rig.h"
 
 #include <errno.h>
 #include <pthread.h>
