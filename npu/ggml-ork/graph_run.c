@@ -99,7 +99,11 @@ static int run_node(struct graph_run *run, struct ggml_cgraph *graph, int i)
     if (rc < 0)
         plugin_log(GGML_LOG_LEVEL_ERROR, "%s (%s) was not computed: %s", node->name,
                    ggml_op_desc(node), *error.text ? error.text : strerror(-rc));
-    return rc < 0 ? rc : rc > 1 ? rc : 1;
+    if (rc < 0)
+        return rc;
+    rc = rc > 1 ? rc : 1;
+    atomic_fetch_add(&run->plugin->counters.nodes, (uint_least64_t)rc);
+    return rc;
 }
 
 static void count_rows(struct graph_run *run)

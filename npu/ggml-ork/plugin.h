@@ -23,6 +23,7 @@ struct plugin_counters {
     atomic_uint_least64_t host_products;
     atomic_uint_least64_t rows_coded;
     atomic_uint_least64_t rows_shared;
+    atomic_uint_least64_t nodes;
     atomic_uint_least64_t norms_fused;
     atomic_uint_least64_t plain_skipped;
 };

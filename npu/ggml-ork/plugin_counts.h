@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 struct plugin_counts {
+    uint64_t nodes;         /* of graphs, computed here */
     uint64_t npu_products;  /* MUL_MAT and MUL_MAT_ID nodes multiplied by the NPU */
     uint64_t host_products; /* by the host, from the packed weights */
     uint64_t rows_coded;

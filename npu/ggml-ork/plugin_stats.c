@@ -7,7 +7,8 @@ void plugin_stats_read(struct plugin *p, struct plugin_counts *out)
 {
     struct plugin_counters *c = &p->counters;
 
-    *out = (struct plugin_counts){.npu_products = atomic_load(&c->npu_products),
+    *out = (struct plugin_counts){.nodes = atomic_load(&c->nodes),
+                                  .npu_products = atomic_load(&c->npu_products),
                                   .host_products = atomic_load(&c->host_products),
                                   .rows_coded = atomic_load(&c->rows_coded),
                                   .rows_shared = atomic_load(&c->rows_shared),

@@ -148,10 +148,13 @@ static bool computes(const struct ggml_tensor *node)
            node->op != GGML_OP_PERMUTE && node->op != GGML_OP_TRANSPOSE;
 }
 
-static bool lies_on_device(const struct prefill *p, const struct ggml_tensor *node)
+/* Its result lies there, which for an op that works in place may be the CPU's doing, where both
+ * share memory: one that the device refuses is not its own. */
+static bool is_devices(const struct prefill *p, const struct ggml_tensor *node)
 {
     ggml_backend_buffer_t b = node->view_src ? node->view_src->buffer : node->buffer;
-    return b && ggml_backend_buft_get_device(ggml_backend_buffer_get_type(b)) == p->config.device;
+    return b && ggml_backend_buft_get_device(ggml_backend_buffer_get_type(b)) == p->config.device &&
+           ggml_backend_dev_supports_op(p->config.device, node);
 }
 
 /* What the placement of a node tells of the run. */
@@ -159,7 +162,7 @@ static void count_node(struct prefill *p, const struct ggml_tensor *node, bool l
 {
     if (!computes(node) || ggml_is_empty(node))
         return;
-    bool here = lies_on_device(p, node);
+    bool here = is_devices(p, node);
     p->count.nodes += here;
     p->count.splits += here != p->on_device;
     p->count.cpu_matmuls += layer_matmul && !here;

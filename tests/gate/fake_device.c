@@ -167,6 +167,17 @@ static enum ggml_status compute_nothing(struct ggml_cgraph *graph)
     return GGML_STATUS_SUCCESS;
 }
 
+static int64_t count_nodes(struct ggml_cgraph *graph)
+{
+    int64_t n = 0;
+    for (int i = 0; i < ggml_graph_n_nodes(graph); i++) {
+        const struct ggml_tensor *t = ggml_graph_node(graph, i);
+        n += t->op != GGML_OP_NONE && t->op != GGML_OP_VIEW && t->op != GGML_OP_RESHAPE &&
+             t->op != GGML_OP_PERMUTE && t->op != GGML_OP_TRANSPOSE && !ggml_is_empty(t);
+    }
+    return n;
+}
+
 static enum ggml_status compute(ggml_backend_t backend, struct ggml_cgraph *graph)
 {
     (void)backend;
@@ -177,6 +188,7 @@ static enum ggml_status compute(ggml_backend_t backend, struct ggml_cgraph *grap
     if (fake_faults.delay_us)
         usleep((useconds_t)fake_faults.delay_us);
     fake_counts.graphs++;
+    fake_counts.nodes += count_nodes(graph);
     if (fake_faults.instead && fake_faults.instead(fake_faults.user, graph))
         return GGML_STATUS_SUCCESS;
     enum ggml_status status = fake_faults.hollow && ggml_graph_n_nodes(graph) > 1

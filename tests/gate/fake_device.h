@@ -31,6 +31,7 @@ struct fake_faults {
 struct fake_counts {
     unsigned opened; /* backends made */
     unsigned graphs; /* computed */
+    int64_t nodes;   /* of them, but for views and empty ones */
 };
 
 extern const char *fake_name; /* FAKE0 */

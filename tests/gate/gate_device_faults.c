@@ -116,10 +116,12 @@ static void without_a_fault_it_is_right(void **state)
     for (int streamed = 0; streamed < 2; streamed++) {
         unsigned graphs = fake_counts.graphs;
         struct bmoe_session *s = open_there(streamed);
+        int64_t nodes = fake_counts.nodes; /* after trial products */
         answers_right(s);
         answers_right(s);
         assert_int_equal(said.n_warnings, 0);
         assert_true(stats_of(s).dev_tokens > 0);
+        assert_int_equal(stats_of(s).dev_nodes, fake_counts.nodes - nodes);
         assert_true(fake_counts.graphs > graphs);
         assert_int_equal(stats_of(s).dev_cpu_matmuls, 0);
         bmoe_session_close(s);
