@@ -29,6 +29,31 @@ static float next_random(uint32_t *state)
     return (float)(*state >> 8) / (float)(1 << 23) - 1;
 }
 
+/* Of the first n experts of a matrix. */
+static size_t alloc_size(ggml_backend_buffer_type_t buft, const struct ggml_tensor *matrix,
+                         int64_t n)
+{
+    struct ggml_tensor t = *matrix;
+    t.ne[2] = n;
+    t.nb[3] = t.nb[2] * (size_t)n;
+    t.data = t.extra = NULL;
+    t.buffer = NULL;
+    return ggml_backend_buft_get_alloc_size(buft, &t);
+}
+
+size_t device_expert_stride(ggml_backend_buffer_type_t buft, const struct ggml_tensor *matrix)
+{
+    const int64_t n = matrix->ne[2];
+    const size_t all = alloc_size(buft, matrix, n), one = alloc_size(buft, matrix, 1);
+    if (n == 1)
+        return one;
+    const size_t less = alloc_size(buft, matrix, n - 1), two = alloc_size(buft, matrix, 2);
+    const size_t stride = all > less ? all - less : 0;
+    bool even = stride >= matrix->nb[2] && one >= stride && two - one == stride &&
+                all - one == stride * (size_t)(n - 1);
+    return even ? stride : 0;
+}
+
 struct ggml_tensor device_expert_view(struct ggml_tensor *matrix, size_t stride, uint32_t expert)
 {
     struct ggml_tensor v = *matrix;
@@ -96,9 +121,8 @@ static bool fill_matrix(struct check *c, enum ggml_type type)
         return false;
     for (int64_t i = 0; type != GGML_TYPE_F32 && i < n_rows; i++)
         traits->to_float(c->bytes + (size_t)i * row, c->floats + i * c->cols, c->cols);
-    size_t bytes = ggml_backend_buft_get_alloc_size(ggml_backend_buffer_get_type(c->matrix), c->w);
-    size_t stride = bytes == ggml_nbytes(c->w) ? c->w->nb[2] : bytes / (size_t)c->n_experts;
-    if (!device_write_zeros(c->w))
+    size_t stride = device_expert_stride(ggml_backend_buffer_get_type(c->matrix), c->w);
+    if (stride == 0 || !device_write_zeros(c->w))
         return false;
     for (uint32_t e = 0; e < (uint32_t)c->n_experts; e++) {
         struct ggml_tensor view = device_expert_view(c->w, stride, e);

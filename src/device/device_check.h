@@ -15,6 +15,11 @@
 bool device_check_matrix(ggml_backend_t backend, ggml_backend_buffer_type_t buft,
                          enum ggml_type type, const int64_t *ne, bool experts);
 
+/* Bytes from one expert to the next where a device keeps such a matrix: what one more takes, since
+ * what it adds for all of them lies behind the last. 0: they do not lie evenly, or closer than in
+ * the file. */
+size_t device_expert_stride(ggml_backend_buffer_type_t buft, const struct ggml_tensor *matrix);
+
 /* A view of one expert, as which a matrix of experts is filled: `stride` bytes from one to the next
  * where the device keeps them. */
 struct ggml_tensor device_expert_view(struct ggml_tensor *matrix, size_t stride, uint32_t expert);

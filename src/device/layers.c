@@ -148,8 +148,8 @@ static int put(struct making *m, struct layer_entry *e, const struct decision *d
     if (ggml_backend_tensor_alloc(buffer, own, base + offset) != GGML_STATUS_SUCCESS)
         return error_set(m->err, BMOE_E_DEVICE, BMOE_SCOPE_REQUEST, "%s takes no tensor %s",
                          ggml_backend_dev_name(m->config->device), t->name);
-    e->stride = d->bytes == ggml_nbytes(own) ? own->nb[2] : d->bytes / (uint64_t)t->ne[2];
-    if (e->src.site != GRAPH_NONE && d->bytes % (uint64_t)t->ne[2])
+    e->stride = e->src.site != GRAPH_NONE ? device_expert_stride(d->buft, own) : own->nb[2];
+    if (e->stride == 0)
         return error_set(m->err, BMOE_E_DEVICE, BMOE_SCOPE_REQUEST,
                          "%s keeps %s in %llu bytes, which cannot be filled expert by expert",
                          ggml_backend_dev_name(m->config->device), t->name,

@@ -121,6 +121,20 @@ static size_t alignment(ggml_backend_buffer_type_t type)
     return 128;
 }
 
+static size_t alloc_size(ggml_backend_buffer_type_t type, const struct ggml_tensor *t)
+{
+    const size_t n = (size_t)t->ne[2];
+    (void)type;
+    switch (ggml_is_quantized(t->type) ? fake_faults.padding : FAKE_NO_PADDING) {
+    case FAKE_PADDED_END:
+        return ggml_nbytes(t) + 128; /* many a number of experts divides it */
+    case FAKE_UNEVEN:
+        return ggml_nbytes(t) + n * n;
+    default:
+        return ggml_nbytes(t);
+    }
+}
+
 static bool is_host(ggml_backend_buffer_type_t type)
 {
     return type == &host_type;
@@ -319,6 +333,7 @@ ggml_backend_dev_t fake_device(unsigned n_threads)
     const struct ggml_backend_buffer_type_i type = {.get_name = own_name,
                                                     .alloc_buffer = alloc_buffer,
                                                     .get_alignment = alignment,
+                                                    .get_alloc_size = alloc_size,
                                                     .is_host = is_host};
     if (n_threads > 0 && !load_kernels(n_threads))
         return NULL;

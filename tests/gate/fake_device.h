@@ -19,6 +19,11 @@ struct fake_faults {
     bool poison;               /* the last node of a graph becomes infinite */
     int fail_after;            /* graphs until each fails; negative: never */
     size_t memory_bytes;       /* it has; 0: 64 GiB */
+    enum fake_padding {
+        FAKE_NO_PADDING,
+        FAKE_PADDED_END, /* some bytes behind the last expert, as CUDA has them */
+        FAKE_UNEVEN      /* ever more from expert to expert */
+    } padding;
     bool host_buffer;          /* has a host buffer type */
     bool host_ptr;             /* makes a buffer of memory that is there */
     uint64_t delay_us;         /* more for each graph */

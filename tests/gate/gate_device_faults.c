@@ -172,6 +172,27 @@ static void one_that_multiplies_experts_wrong(void **state)
     stays_on_the_cpu("multiplies wrong experts of type");
 }
 
+static void one_that_pads_experts_unevenly(void **state)
+{
+    (void)state;
+    fake_faults.padding = FAKE_UNEVEN;
+    stays_on_the_cpu("_exps.weight in ");
+}
+
+/* What a matrix takes more than its experts lies behind the last. */
+static void one_that_pads_behind_the_experts(void **state)
+{
+    (void)state;
+    fake_faults.padding = FAKE_PADDED_END;
+    struct bmoe_session *s = open_there(true);
+    assert_int_equal(said.n_warnings, 0);
+    answers_right(s);
+    answers_right(s);
+    assert_int_equal(said.n_warnings, 0);
+    assert_true(stats_of(s).dev_tokens > 0);
+    heal_and_close(s);
+}
+
 static void one_with_little_memory(void **state)
 {
     (void)state;
@@ -457,6 +478,8 @@ int main(int argc, char **argv)
         TEST(without_a_fault_it_is_right),
         TEST(one_that_does_not_open),
         TEST(one_that_refuses_the_experts),
+        TEST(one_that_pads_experts_unevenly),
+        TEST(one_that_pads_behind_the_experts),
         TEST(one_with_little_memory),
         TEST(one_that_computes_infinities),
         TEST(one_that_fails_at_some_graph),
