@@ -24,10 +24,10 @@ struct fake_faults {
         FAKE_PADDED_END, /* some bytes behind the last expert, as CUDA has them */
         FAKE_UNEVEN      /* ever more from expert to expert */
     } padding;
-    bool host_buffer;          /* has a host buffer type */
-    bool host_ptr;             /* makes a buffer of memory that is there */
-    uint64_t delay_us;         /* more for each graph */
-    bool hollow;               /* computes single ops only; else routing and the last are zero */
+    bool host_buffer;  /* has a host buffer type */
+    bool host_ptr;     /* makes a buffer of memory that is there */
+    uint64_t delay_us; /* more for each graph */
+    bool hollow;       /* computes single ops only; else routing and the last are zero */
     bool (*instead)(void *user, struct ggml_cgraph *graph); /* true: it has computed the graph */
     void (*on_graph)(void *user);                           /* called when one is computed */
     void *user;
