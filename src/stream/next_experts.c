@@ -11,23 +11,8 @@
 typedef float lanes __attribute__((vector_size(64)));
 #define N_LANES ((int64_t)(sizeof(lanes) / sizeof(float)))
 
-bool predictor_init(struct predictor *p, const struct graph_map *map)
-{
-    uint32_t most = 1;
-    for (uint32_t i = 0; i < graph_map_n_sites(map); i++)
-        if (graph_map_site(map, i)->n_expert > most)
-            most = graph_map_site(map, i)->n_expert;
-    *p = (struct predictor){.map = map, .scores = malloc(most * sizeof(float))};
-    return p->scores != NULL;
-}
-
-void predictor_fini(struct predictor *p)
-{
-    free(p->scores);
-    *p = (struct predictor){0};
-}
-
-static float dot(const float *a, const float *b, int64_t n)
+static inline __attribute__((always_inline)) float dot_lanes(const float *a, const float *b,
+                                                             int64_t n)
 {
     lanes sum = {0}, x, y;
     int64_t i = 0;
@@ -42,6 +27,54 @@ static float dot(const float *a, const float *b, int64_t n)
     for (; i < n; i++)
         all += a[i] * b[i];
     return all;
+}
+
+static float dot_any(const float *a, const float *b, int64_t n)
+{
+    return dot_lanes(a, b, n);
+}
+
+/* Programs are built for any x86-64, of which this takes four times as long as of these. */
+#if defined(__x86_64__)
+static __attribute__((target("avx2,fma"))) float dot_avx2(const float *a, const float *b, int64_t n)
+{
+    return dot_lanes(a, b, n);
+}
+
+static __attribute__((target("avx512f"))) float dot_avx512(const float *a, const float *b,
+                                                           int64_t n)
+{
+    return dot_lanes(a, b, n);
+}
+
+static dot_fn *dot_best(void)
+{
+    if (__builtin_cpu_supports("avx512f"))
+        return dot_avx512;
+    bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    return avx2 ? dot_avx2 : dot_any;
+}
+#else
+static dot_fn *dot_best(void)
+{
+    return dot_any;
+}
+#endif
+
+bool predictor_init(struct predictor *p, const struct graph_map *map)
+{
+    uint32_t most = 1;
+    for (uint32_t i = 0; i < graph_map_n_sites(map); i++)
+        if (graph_map_site(map, i)->n_expert > most)
+            most = graph_map_site(map, i)->n_expert;
+    *p = (struct predictor){.map = map, .dot = dot_best(), .scores = malloc(most * sizeof(float))};
+    return p->scores != NULL;
+}
+
+void predictor_fini(struct predictor *p)
+{
+    free(p->scores);
+    *p = (struct predictor){0};
 }
 
 /* Adds the n_used best of the scores to the set; each is taken out of the scores. */
@@ -80,8 +113,8 @@ bool predict_next(struct predictor *p, uint32_t next, struct ggml_tensor *ids, u
     for (int64_t t = 0; t < x->ne[1]; t += step) {
         const float *row = (const float *)((const char *)x->data + (size_t)t * x->nb[1]);
         for (uint32_t e = 0; e < site->n_expert; e++)
-            p->scores[e] =
-                dot(row, (const float *)((const char *)router->data + e * router->nb[1]), x->ne[0]);
+            p->scores[e] = p->dot(
+                row, (const float *)((const char *)router->data + e * router->nb[1]), x->ne[0]);
         add_best(p->scores, site->n_expert, site->n_used, set);
     }
     return true;

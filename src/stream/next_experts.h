@@ -12,8 +12,11 @@
 
 #define NEXT_EXPERTS_ROWS 64
 
+typedef float dot_fn(const float *a, const float *b, int64_t n);
+
 struct predictor {
     const struct graph_map *map;
+    dot_fn *dot;   /* what this CPU does quickest */
     float *scores; /* n_expert of them, the most of any site */
 };
 
