@@ -216,6 +216,7 @@ static int open_stream(struct bmoe_session *s, struct bmoe_error *err)
                               .weights = s->weights,
                               .paged = s->streamed,
                               .wait = pager_place(s->pager) == BMOE_PLACE_NONE,
+                              .ahead_bytes = s->plan.budget / 4,
                               .n_ids = (size_t)s->o.n_ubatch * experts_used(s),
                               .load_all = s->o.load_all,
                               .blind = s->hooks.hide_routing,

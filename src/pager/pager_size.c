@@ -23,7 +23,7 @@ static uint64_t bounce_bytes_of(const struct pager *p, uint64_t group_bytes)
 static uint64_t bounce_bytes_within(const struct pager *p, uint64_t group_bytes, uint64_t budget)
 {
     uint64_t bytes = bounce_bytes_of(p, group_bytes), huge = align_up(bytes, MEMORY_HUGE_BYTES);
-    bool ample = p->config.n_readers * huge <= budget / 16;
+    bool ample = p->config.n_readers * (huge - bytes) <= budget / 16;
     return ample && memory_has_huge() ? huge : bytes;
 }
 

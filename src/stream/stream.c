@@ -34,6 +34,9 @@ struct stream {
     uint64_t *words;   /* all bit sets */
     uint32_t *extents; /* scratch: the extents of one site */
     struct framed framed;
+    /* Of a dense model without faults: the paged matrix that is used after each, and the last used.
+     */
+    uint32_t *dense_next, dense_last;
     struct predictor predictor;
     struct guess_trial trial;
     int64_t from_us;  /* the graph began */
@@ -74,8 +77,13 @@ static bool alloc_sites(struct stream *s)
     s->words = calloc(words ? words : 1, sizeof *s->words);
     uint32_t most = most_extents(map, s->config.weights);
     s->extents = malloc(most * sizeof *s->extents);
-    if (!s->sites || !s->words || !s->extents)
+    uint32_t n_weights = graph_map_n_weights(map);
+    s->dense_next = malloc((n_weights + 1) * sizeof *s->dense_next);
+    if (!s->sites || !s->words || !s->extents || !s->dense_next)
         return false;
+    for (uint32_t i = 0; i < n_weights; i++)
+        s->dense_next[i] = GRAPH_NONE;
+    s->dense_last = GRAPH_NONE;
     uint64_t *at = s->words;
     for (uint32_t i = 0; i < n; i++) {
         size_t k = ROUTING_WORDS(graph_map_site(map, i)->n_expert);
@@ -116,6 +124,7 @@ void stream_destroy(struct stream *s)
     free(s->sites);
     free(s->words);
     free(s->extents);
+    free(s->dense_next);
     framed_fini(&s->framed);
     predictor_fini(&s->predictor);
     free(s);
@@ -311,6 +320,44 @@ static bool may_join(struct stream *s, const struct graph_site *g, uint32_t weig
     return next && next->kind == WEIGHT_PAGED && framed_ahead(&s->framed, next, set);
 }
 
+/* What followed this matrix in the last graph is read meanwhile, as far as a part of the budget
+ * goes.
+ */
+static void expect_dense(struct stream *s, uint32_t weight)
+{
+    uint64_t bytes = 0, most = s->config.ahead_bytes;
+    if (s->dense_last != GRAPH_NONE)
+        s->dense_next[s->dense_last] = weight;
+    s->dense_last = weight;
+    for (uint32_t w = s->dense_next[weight]; w != GRAPH_NONE && w != weight; w = s->dense_next[w]) {
+        const struct weight *item = weights_get(s->config.weights, w);
+        bytes += item->n_slices * item->range.stride;
+        if (bytes > most)
+            return;
+        for (uint32_t i = 0; i < item->n_slices; i++)
+            s->extents[i] = item->range.first_extent + i;
+        pager_hint(s->config.pager, PAGER_AHEAD, s->extents, item->n_slices, false);
+    }
+}
+
+/* A matrix of a dense model. */
+static bool wait_for_dense(struct stream *s, struct ggml_tensor *node, uint32_t weight)
+{
+    const struct weight *item = weights_get(s->config.weights, weight);
+    hint_blocks(s, item);
+    expect_dense(s, weight);
+    pin(s, item, NULL);
+    if (!stream_failed(s) && item->n_slices == 1) { /* it lies in whatever frame was free */
+        struct ggml_tensor *t = node->src[0];
+        item->tensor->data =
+            (char *)item->range.base +
+            pager_frame(s->config.pager, item->range.first_extent) * item->range.stride;
+        if (t->view_src)
+            t->data = (char *)t->view_src->data + t->view_offs;
+    }
+    return true;
+}
+
 /* Without faults: everything the matmul will touch is pinned before it is computed. True: isolate
  * it. */
 static bool wait_for(struct stream *s, struct ggml_tensor *node, uint32_t weight)
@@ -319,11 +366,8 @@ static bool wait_for(struct stream *s, struct ggml_tensor *node, uint32_t weight
     if (!item || item->kind != WEIGHT_PAGED || stream_failed(s))
         return false;
     uint32_t site = graph_map_weight(s->config.map, weight)->site;
-    if (site == GRAPH_NONE) {
-        hint_blocks(s, item);
-        pin(s, item, NULL);
-        return true;
-    }
+    if (site == GRAPH_NONE)
+        return wait_for_dense(s, node, weight);
     const uint64_t *set = s->sites[site].routed;
     if (node->op != GGML_OP_MUL_MAT_ID || s->sites[site].ids != node->src[2])
         return missed(s, node);

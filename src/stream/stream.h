@@ -26,6 +26,7 @@ struct stream_config {
     struct weights *weights;
     bool paged;              /* else only unbound weights are looked for */
     bool wait;               /* pin before each matmul: no userfaultfd */
+    uint64_t ahead_bytes;    /* wait: what is read ahead at a time of a dense model */
     size_t n_ids;            /* ids that one graph routes at most: ubatch times experts used */
     bool load_all;           /* hint every expert of a site */
     bool blind;              /* test hook: no routing node is recognised */

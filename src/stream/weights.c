@@ -14,8 +14,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Bytes that one read of a pinned weight takes, and one block of a paged dense matrix at least. */
+/* Bytes that one read of a pinned weight takes; a paged dense matrix up to which it is one extent,
+ * and one block of a larger one at least. */
 #define PINNED_CHUNK_BYTES ((uint64_t)4 << 20)
+#define WHOLE_BYTES        ((uint64_t)64 << 20)
 #define BLOCK_BYTES        ((uint64_t)512 << 10)
 
 struct mapped_file {
@@ -107,7 +109,8 @@ static void decide(struct weights *w, struct weight *item, const struct graph_we
         item->kind = WEIGHT_PAGED;
     } else if (w->config.paged && !has_experts && only_matrix && t->ne[2] == 1) {
         item->kind = WEIGHT_PAGED;
-        item->slice_bytes = block_bytes(t->type, t->ne[0], w->config.page_bytes);
+        if (item->file->bytes > WHOLE_BYTES)
+            item->slice_bytes = block_bytes(t->type, t->ne[0], w->config.page_bytes);
         item->n_slices =
             (uint32_t)((item->file->bytes + item->slice_bytes - 1) / item->slice_bytes);
     } else if (w->config.dense != BMOE_DENSE_ANON && !experts) {
@@ -262,7 +265,7 @@ static int place_paged(struct weights *w, struct weight *item, bool blocks, stru
                              .file_offset = item->file->offset,
                              .slice_bytes = item->slice_bytes,
                              .n_slices = item->n_slices,
-                             .contiguous = blocks,
+                             .contiguous = blocks && item->n_slices > 1,
                              .total_bytes = item->file->bytes,
                              .carry = item->traits ? repack_carry : NULL,
                              .carry_ctx = &item->rows};
