@@ -227,8 +227,8 @@ static void the_waits_are_what_makes_it_right(void **state)
     expect_wrong((struct arena_hooks){.skip_dense_wait = true, .delay_us = SLOW_US});
 }
 
-/* A prompt on the device alone leaves the host's cache as it was, but for what its last rows wanted,
- * which is read ahead for decode. */
+/* A prompt on the device alone leaves the host's cache as it was, but for what its last rows
+ * wanted, which is read ahead for decode. */
 static void one_prompt(struct bmoe_session *s, bool cold)
 {
     struct gate_live live = {.prompt_bytes = 190, .n_predict = 1};
