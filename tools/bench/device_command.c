@@ -8,6 +8,7 @@
 
 #include "bench.h"
 #include "bench_args.h"
+#include "device_filling.h"
 #include "device_timing.h"
 #include "engine/session.h"
 
@@ -175,15 +176,23 @@ static struct bmoe_stats stats_of(struct bmoe_session *s)
     return t;
 }
 
-/* Seconds that the reads since the trace began take alone, by as many threads. */
-static double replay(struct command *c, struct bmoe_session *s, double *bytes)
+/* Seconds that the reads since the trace began take alone, by as many threads; and with each copied
+ * to memory like the slots'. */
+static double replay(struct command *c, struct bmoe_session *s, double *bytes, double *filling)
 {
     struct pager_read_record *records = NULL;
+    pager_trace_reads(session_pager(s), false); /* of those made again here */
     size_t n = pager_trace_take(session_pager(s), &records);
     *bytes = 0;
     for (size_t i = 0; i < n; i++)
         *bytes += (double)records[i].bytes;
     int64_t us = n ? pager_replay(session_pager(s), records, n, &c->err) : 0;
+    struct prefill_counters pc;
+    prefill_counters(s->prefill, &pc);
+    *filling = n ? (double)filling_time(session_pager(s), records, n, c->loaders, pc.device_bytes,
+                                        &c->err) /
+                       1e6
+                 : 0;
     free(records);
     return (double)us / 1e6;
 }
@@ -193,11 +202,12 @@ static int widths(struct command *c)
     struct bmoe_session *s = open_session(c, true, false, NULL);
     struct bmoe_result r;
     double wall[BENCH_MAX_REPS], device[BENCH_MAX_REPS], reads[BENCH_MAX_REPS];
-    double ratio[BENCH_MAX_REPS], waited[BENCH_MAX_REPS], bytes = 0;
+    double ratio[BENCH_MAX_REPS], waited[BENCH_MAX_REPS], filling[BENCH_MAX_REPS], bytes = 0;
     if (!s)
         return 1;
-    printf("| tokens | wall s | device s | its reads alone s | MiB | waited s | wall / larger of "
-           "both |\n|---:|---:|---:|---:|---:|---:|---:|\n");
+    printf(
+        "| tokens | wall s | device s | its reads alone s | and copied s | MiB | waited s | wall / "
+        "larger of device and reads |\n|---:|---:|---:|---:|---:|---:|---:|---:|\n");
     for (unsigned p = 0; p < N_WIDTHS; p++) {
         for (unsigned i = 0; i < c->reps; i++) {
             pager_drop_all(session_pager(s));
@@ -209,13 +219,13 @@ static int widths(struct command *c)
             wall[i] = r.prefill_s;
             waited[i] = (double)(stats_of(s).dev_stall_us - stalls) / 1e6;
             device[i] = timing_seconds();
-            reads[i] = replay(c, s, &bytes);
+            reads[i] = replay(c, s, &bytes, &filling[i]);
             ratio[i] = wall[i] / (device[i] > reads[i] ? device[i] : reads[i]);
         }
-        printf("| %u | %.2f | %.2f | %.2f | %.0f | %.2f | %.2f |\n", width_of(p),
+        printf("| %u | %.2f | %.2f | %.2f | %.2f | %.0f | %.2f | %.2f |\n", width_of(p),
                bench_median(wall, c->reps), bench_median(device, c->reps),
-               bench_median(reads, c->reps), bytes / (1 << 20), bench_median(waited, c->reps),
-               bench_median(ratio, c->reps));
+               bench_median(reads, c->reps), bench_median(filling, c->reps), bytes / (1 << 20),
+               bench_median(waited, c->reps), bench_median(ratio, c->reps));
         fflush(stdout);
     }
     struct prefill_counters pc;
