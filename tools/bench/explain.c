@@ -165,7 +165,7 @@ static int open_both(struct explainer *x, struct bmoe_error *err)
     double experts = (double)info.expert_bytes / (1 << 20);
     x->r.budget_mib = x->o->bench.cache_bytes ? (double)x->o->bench.cache_bytes / (1 << 20)
                                               : experts / x->o->part;
-    x->r.budget_part = x->r.budget_mib / experts;
+    x->r.budget_part = experts > 0 ? x->r.budget_mib / experts : 0;
     rc = open_one(x, &x->streamed, true, err);
     if (rc < 0)
         return rc;

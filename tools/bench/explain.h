@@ -64,7 +64,7 @@ struct explain_result {
     struct phase_costs costs[EXPLAIN_RUNS][EXPLAIN_PHASES];
     double page_touch; /* seconds */
     unsigned n_threads, n_prompt, n_decode, reps;
-    double budget_mib, budget_part;
+    double budget_mib, budget_part; /* part: 0 for a dense model */
     const char *model, *command;
     enum bmoe_place place;
     bool same_bits;

@@ -161,14 +161,18 @@ static void threads(FILE *out, const struct explain_result *r)
 
 void explain_write(FILE *out, const struct explain_result *r)
 {
-    fprintf(out,
-            "# Where the time goes: %s, %.0f MiB for experts (%.0f %% of them)\n\n`%s` makes this "
-            "again.\nMeans of %u repetitions in turn with the same session's all resident; %u "
-            "threads, place: %s.\nA prompt of %u tokens with no expert in memory, then %u tokens "
-            "of an answer.%s\n",
-            r->model, r->budget_mib, 100 * r->budget_part, r->command, r->reps, r->n_threads,
-            place_names[r->place], r->n_prompt, r->n_decode,
-            r->same_bits ? "" : "\n**The bits differ from the resident run's.**");
+    fprintf(out, "# Where the time goes: %s, %.0f MiB for %s", r->model, r->budget_mib,
+            r->budget_part > 0 ? "experts" : "matrices");
+    if (r->budget_part > 0)
+        fprintf(out, " (%.0f %% of them)", 100 * r->budget_part);
+    fprintf(
+        out,
+        "\n\n`%s` makes this again.\nMeans of %u repetitions in turn with the same session's all "
+        "resident; %u threads, place: %s.\nA prompt of %u tokens with no %s in memory, then %u "
+        "tokens of an answer.%s\n",
+        r->command, r->reps, r->n_threads, place_names[r->place], r->n_prompt,
+        r->budget_part > 0 ? "expert" : "matrix", r->n_decode,
+        r->same_bits ? "" : "\n**The bits differ from the resident run's.**");
     for (int p = 0; p < EXPLAIN_PHASES; p++)
         table(out, r, (enum explain_phase)p);
     threads(out, r);
