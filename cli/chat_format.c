@@ -2,12 +2,12 @@
  * The table of chat formats and its rendering: see chat_format.h.
  *
  * Sources of the rows: chatml, gemma and gpt-oss as libllama renders them (a test compares) and as
- * their public templates do, with the thinking spans of Qwen3; nemotron as Nemotron 3's public
- * template; gemma4's marks, system text and thinking span as Google's page on its prompt format has
- * them and node-llama-cpp 3.22 renders them. [inferred]: gemma4 and gpt-oss without thinking, which
- * get an empty span and the final channel at once; gpt-oss's system text, which leaves out the date
- * so that the same prompt has the same bits tomorrow; nemotron's earlier answers, which keep an
- * empty span.
+ * their public templates do, with the thinking spans of Qwen3; nemotron by the rules of Nemotron
+ * 3's public template, which test_chat_format lists; gemma4's marks, system text and thinking span
+ * as Google's page on its prompt format has them and node-llama-cpp 3.22 renders them. [inferred]:
+ * gemma4 and gpt-oss without thinking, which get an empty span and the final channel at once;
+ * gpt-oss's system text, which leaves out the date so that the same prompt has the same bits
+ * tomorrow; nemotron's earlier answers, which keep an empty span.
  */
 #include "chat_format.h"
 

@@ -53,14 +53,18 @@ static void read_memory(struct proc_memory *p)
 
 /* ---- writing ---- */
 
-/* After each piece of the table. */
-static void flush(struct csv *csv)
+static void say_failed(struct csv *csv)
 {
-    if (fflush(csv->file) == 0 && !ferror(csv->file))
-        return;
     terminal_line(csv->terminal, "warning: writing %s failed: %s; the table is not whole",
                   csv->path, strerror(errno));
     csv->failed = true;
+}
+
+/* After each piece of the table. */
+static void flush(struct csv *csv)
+{
+    if (fflush(csv->file) != 0 || ferror(csv->file))
+        say_failed(csv);
 }
 
 static bool writes(const struct csv *csv)
@@ -198,10 +202,10 @@ void csv_trailer(struct csv *csv, const struct turn *t)
     flush(csv);
 }
 
-void csv_close(struct csv *csv)
+bool csv_close(struct csv *csv)
 {
     if (csv->file != NULL && fclose(csv->file) != 0 && !csv->failed)
-        terminal_line(csv->terminal, "warning: writing %s failed: %s; the table is not whole",
-                      csv->path, strerror(errno));
+        say_failed(csv);
     csv->file = NULL;
+    return !csv->failed;
 }

@@ -87,7 +87,8 @@ void csv_row(struct csv *csv, enum csv_kind kind, const struct meter *m,
 /* One row for all since the last one, or since meter_begin. */
 void csv_span(struct csv *csv, enum csv_kind kind, struct meter *m, uint32_t steps);
 void csv_trailer(struct csv *csv, const struct turn *turn);
-void csv_close(struct csv *csv);
+/* False: something of it could not be written, and that was said. */
+bool csv_close(struct csv *csv);
 
 double csv_mib(int64_t bytes);
 

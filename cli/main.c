@@ -209,10 +209,11 @@ int main(int argc, char **argv)
     cli_signals_detach(&signals);
     bmoe_session_close(run.session);
     cli_signals_stop(&signals);
-    csv_close(&csv);
-    traces_close(&traces);
+    bool whole = csv_close(&csv);
+
+    whole &= traces_close(&traces);
     cli_text_free(&texts.subject);
     cli_text_free(&texts.grammar);
     ppl_texts_fini(&texts.scored);
-    return status;
+    return status == 0 && !whole ? cli_error_exit_status(BMOE_E_IO) : status;
 }

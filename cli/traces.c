@@ -109,12 +109,16 @@ void traces_attach(struct traces *t, struct bmoe_options *options)
     options->trace_user = t;
 }
 
-void traces_close(struct traces *t)
+bool traces_close(struct traces *t)
 {
+    bool whole = true;
+
     for (int i = 0; i < TRACE_COUNT; i++) {
         if (t->files[i].file != NULL)
             check(t, &t->files[i], fclose(t->files[i].file) == 0);
         t->files[i].file = NULL;
+        whole &= !t->files[i].failed;
     }
     decide_probe_close(&t->probe);
+    return whole && !t->probe.failed;
 }

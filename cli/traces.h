@@ -31,6 +31,7 @@ int traces_open(struct traces *t, const struct cli_options *o, struct terminal *
                 struct bmoe_error *err);
 /* Has the session tell its events. */
 void traces_attach(struct traces *t, struct bmoe_options *options);
-void traces_close(struct traces *t);
+/* False: something of them could not be written, and that was said. */
+bool traces_close(struct traces *t);
 
 #endif

@@ -46,17 +46,13 @@ static bool add_choice(struct llama_sampler *chain, const struct bmoe_sampling *
 struct llama_sampler *sampler_create(const struct bmoe_session *s, const struct bmoe_sampling *p,
                                      struct bmoe_error *err)
 {
-    if (check(p, err) < 0)
+    if (check(p, err) < 0 || (p->grammar && grammar_check(s->vocab, p->grammar, err) < 0))
         return NULL;
     struct llama_sampler *chain = llama_sampler_chain_init(llama_sampler_chain_default_params());
     if (!chain)
         goto no_memory;
-    if (p->grammar && !add(chain, llama_sampler_init_grammar(s->vocab, p->grammar, "root"))) {
-        llama_sampler_free(chain);
-        error_set(err, BMOE_E_MISUSE, BMOE_SCOPE_REQUEST,
-                  "the grammar is not GBNF with a rule named root");
-        return NULL;
-    }
+    if (p->grammar && !add(chain, llama_sampler_init_grammar(s->vocab, p->grammar, "root")))
+        goto no_memory;
     if (p->repeat_penalty != 1 &&
         !add(chain, llama_sampler_init_penalties((int32_t)s->n_vocab, PENALTY_WINDOW,
                                                  p->repeat_penalty, 0, 0)))

@@ -274,6 +274,8 @@ void state_fini(struct kv_state *k);
 /* perplexity.c: -log softmax(logits)[token]. */
 double logits_surprise(const float *logits, uint32_t n_vocab, int32_t token);
 
+/* grammar.c: MISUSE with the parser's reason when libllama cannot take the grammar. */
+int grammar_check(const struct llama_vocab *vocab, const char *text, struct bmoe_error *err);
 /* sampler.c: a chain for the request, or NULL with *err set. The caller frees it with
  * llama_sampler_free. */
 struct llama_sampler *sampler_create(const struct bmoe_session *s, const struct bmoe_sampling *p,

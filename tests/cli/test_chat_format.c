@@ -1,6 +1,13 @@
 /*
  * Chat formats: which one a template is, and renderings written by hand from the public templates
  * of the models. Where libllama knows the format too, test_chat_libllama compares with it.
+ *
+ * Nemotron's four are equal to what another Jinja engine (huggingface/jinja 0.5.11) made of these
+ * rules, set down from memory of Nemotron 3 Nano's template, whose text was not at hand: a system
+ * turn is always there, empty when none was given; an answer without a span gets an empty one, and
+ * of one before the last question only an empty span and what follows it are left; the prompt ends
+ * with an open span, or with an empty one where thinking is off. Where an answer followed its span
+ * on a new line, the template keeps that line end and we, who do not keep spans, do not.
  */
 #include "chat_format.h"
 

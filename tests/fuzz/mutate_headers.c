@@ -42,6 +42,7 @@ struct options {
 struct tally {
     uint64_t refused, accepted, loaded, ran, failures;
     uint64_t by_trial; /* of the refused ones */
+    uint64_t ended[3]; /* of the program, by exit status */
 };
 
 /* ---- a load, in a child ---- */
@@ -167,7 +168,7 @@ static const char *behind_reports(const char *text)
 }
 
 /* The program's standard error after a failure: one line, and none of a debugger. */
-static bool program_is_clear(const char *program, const char *path, int log)
+static bool program_is_clear(const char *program, const char *path, int log, struct tally *t)
 {
     int status = 0;
     char text[8192] = "";
@@ -186,7 +187,10 @@ static bool program_is_clear(const char *program, const char *path, int log)
     while (n > 0 && text[n - 1] == '\n')
         text[--n] = '\0';
     int rc = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-    return rc == 0 || ((rc == 1 || rc == 2) && is_one_sentence(behind_reports(text)));
+    if (rc > 2)
+        return false;
+    t->ended[rc]++;
+    return rc == 0 || is_one_sentence(behind_reports(text));
 }
 
 static bool run_one(const struct options *o, const struct mutate_model *models, uint64_t i, int log,
@@ -202,7 +206,7 @@ static bool run_one(const struct options *o, const struct mutate_model *models, 
         return false;
     bool fine;
     if (o->program) {
-        fine = program_is_clear(o->program, path, log);
+        fine = program_is_clear(o->program, path, log, t);
     } else if (gguf_index_open(&x, path, &err) == 0 && trial_load(x, &err) == 0) {
         fine = survives(x, log, t);
     } else {
@@ -263,6 +267,20 @@ static bool parse(struct options *o, int argc, char **argv)
     return o->n_models > 0;
 }
 
+static void report(const struct options *o, const struct tally *t)
+{
+    if (o->program)
+        printf("the program ended %llu times with 0, %llu with 1, %llu with 2; %llu failures\n",
+               (unsigned long long)t->ended[0], (unsigned long long)t->ended[1],
+               (unsigned long long)t->ended[2], (unsigned long long)t->failures);
+    else
+        printf("%llu refused (%llu of them by the trial), %llu accepted: %llu loaded, %llu of them "
+               "ran; %llu failures\n",
+               (unsigned long long)t->refused, (unsigned long long)t->by_trial,
+               (unsigned long long)t->accepted, (unsigned long long)t->loaded,
+               (unsigned long long)t->ran, (unsigned long long)t->failures);
+}
+
 int main(int argc, char **argv)
 {
     struct options o;
@@ -286,12 +304,7 @@ int main(int argc, char **argv)
     }
     for (uint64_t i = o.first; ok && i < o.first + o.count; i++)
         ok = run_one(&o, models, i, log, &t);
-    printf(
-        "%llu refused (%llu of them by the trial), %llu accepted: %llu loaded, %llu of them ran; "
-        "%llu failures\n",
-        (unsigned long long)t.refused, (unsigned long long)t.by_trial,
-        (unsigned long long)t.accepted, (unsigned long long)t.loaded, (unsigned long long)t.ran,
-        (unsigned long long)t.failures);
+    report(&o, &t);
     for (int i = 0; models && i < o.n_models; i++)
         mutate_free(&models[i]);
     free(models);
