@@ -6,7 +6,7 @@
 
 #include "bench.h"
 
-enum { WIDTH = 1200, LEFT = 84, RIGHT = 16, TOP = 56, ROW = 22, GAP = 6, MAX_READERS = 16 };
+enum { WIDTH = 1200, LEFT = 84, RIGHT = 28, TOP = 56, ROW = 22, GAP = 6, MAX_READERS = 16 };
 
 static const char *const kind_colours[SPAN_KINDS] = {"#4c78a8", "#54a24b", "#e45756", "#f2a93b"};
 static const char *const kind_names[SPAN_KINDS] = {"computing: dense", "computing: experts",
