@@ -1,6 +1,7 @@
 /* A sweep's results as numbers, as a table and as a picture. */
 #include "sweep.h"
 
+#include <stddef.h>
 #include <stdio.h>
 
 enum { WIDTH = 640, HEIGHT = 360, MARGIN = 56, TICKS = 5 };
@@ -71,13 +72,17 @@ static double y_of(double share)
     return HEIGHT - MARGIN - (HEIGHT - 2.0 * MARGIN) * share;
 }
 
-static void line(FILE *f, const struct sweep_rates *r, int phase, bool limit, const char *colour)
+static void line(FILE *f, const struct sweep_rates *r, int phase, size_t of_budget,
+                 const char *colour, const char *dashes)
 {
-    fprintf(f, "<polyline fill=\"none\" stroke=\"%s\" stroke-width=\"2\"%s points=\"", colour,
-            limit ? " stroke-dasharray=\"5 4\"" : "");
-    for (int b = 0; b < SWEEP_BUDGETS; b++)
-        fprintf(f, "%.1f,%.1f ", x_of(b),
-                y_of((limit ? r->budget[b].limit : r->budget[b].rate)[phase] / r->compute[phase]));
+    fprintf(f,
+            "<polyline fill=\"none\" stroke=\"%s\" stroke-width=\"2\" stroke-dasharray=\"%s\" "
+            "points=\"",
+            colour, dashes);
+    for (int b = 0; b < SWEEP_BUDGETS; b++) {
+        const double *rates = (const double *)((const char *)&r->budget[b] + of_budget);
+        fprintf(f, "%.1f,%.1f ", x_of(b), y_of(rates[phase] / r->compute[phase]));
+    }
     fputs("\"/>\n", f);
 }
 
@@ -93,7 +98,8 @@ static int write_plot(const struct sweep_rates *r, const struct sweep_paths *to)
             "font-family=\"sans-serif\" font-size=\"12\">\n"
             "<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n"
             "<text x=\"%d\" y=\"20\">speed, part of that with all experts resident; dashed: the "
-            "limit</text>\n<text x=\"%d\" y=\"%d\" text-anchor=\"middle\">budget, part of the "
+            "limit, dotted: at once</text>\n<text x=\"%d\" y=\"%d\" text-anchor=\"middle\">budget, "
+            "part of the "
             "experts</text>\n",
             WIDTH, HEIGHT, MARGIN, WIDTH / 2, HEIGHT - 10);
     for (int i = 0; i <= TICKS; i++)
@@ -106,8 +112,9 @@ static int write_plot(const struct sweep_rates *r, const struct sweep_paths *to)
         fprintf(f, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">1/%u</text>\n", x_of(b),
                 HEIGHT - MARGIN + 18, r->budget[b].part);
     for (int p = 0; p < BENCH_N_PHASES; p++) {
-        line(f, r, p, false, colours[p]);
-        line(f, r, p, true, colours[p]);
+        line(f, r, p, offsetof(struct sweep_budget, rate), colours[p], "none");
+        line(f, r, p, offsetof(struct sweep_budget, limit), colours[p], "8 4");
+        line(f, r, p, offsetof(struct sweep_budget, both), colours[p], "2 3");
         fprintf(f, "<text x=\"%d\" y=\"%d\" fill=\"%s\">%s</text>\n", WIDTH - 170,
                 HEIGHT - 120 + 18 * p, colours[p], names[p]);
     }
