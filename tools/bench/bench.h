@@ -111,5 +111,12 @@ int bench_output_end(FILE *out, const char *path);
 
 /* The prompt: the same n tokens in every case. */
 void bench_tokens(int32_t *out, unsigned n, uint32_t n_vocab);
+/* A request of these tokens, answered by n_predict whatever they are. */
+void bench_generate_init(struct bmoe_generate *g, const int32_t *tokens, unsigned n,
+                         unsigned n_predict);
+
+/* FNV-1a over every 61st byte of a row: whether two runs gave the same. */
+#define BENCH_HASH_EMPTY 14695981039346656037u
+uint64_t bench_hash(uint64_t hash, const float *logits, uint32_t n_vocab);
 
 #endif

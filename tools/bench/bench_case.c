@@ -80,11 +80,7 @@ static int run(struct bench_case *c, unsigned n, unsigned n_predict, struct watc
     bmoe_session_describe(c->session, &info);
     bench_tokens(tokens, n, info.n_vocab);
     struct bmoe_generate g;
-    bmoe_generate_init(&g);
-    g.tokens = tokens;
-    g.n_tokens = n;
-    g.n_predict = n_predict;
-    g.ignore_eos = true;
+    bench_generate_init(&g, tokens, n, n_predict);
     g.on_logits = on_logits;
     g.user = w;
     w->pager = session_pager(c->session);
@@ -113,7 +109,7 @@ static struct bench_spent spent(const struct pager_counters *a, const struct pag
 int bench_case_run(struct bench_case *c, const struct bench_options *o, unsigned rep,
                    struct bmoe_error *err)
 {
-    struct watch w = {.hash = 14695981039346656037u, .prompt = &c->reads[PHASE_PREFILL_512]};
+    struct watch w = {.hash = BENCH_HASH_EMPTY, .prompt = &c->reads[PHASE_PREFILL_512]};
     struct bmoe_result r = {.size = sizeof r};
     int rc = run(c, 512, 1, &w, &r, err);
     if (rc < 0)
@@ -163,4 +159,22 @@ void bench_case_close(struct bench_case *c)
     for (int p = 0; p < BENCH_N_PHASES; p++)
         bench_reads_free(&c->reads[p]);
     c->session = NULL;
+}
+
+void bench_generate_init(struct bmoe_generate *g, const int32_t *tokens, unsigned n,
+                         unsigned n_predict)
+{
+    bmoe_generate_init(g);
+    g->tokens = tokens;
+    g->n_tokens = n;
+    g->n_predict = n_predict;
+    g->ignore_eos = true;
+}
+
+uint64_t bench_hash(uint64_t hash, const float *logits, uint32_t n_vocab)
+{
+    const unsigned char *bytes = (const unsigned char *)logits;
+    for (size_t i = 0; i < n_vocab * sizeof *logits; i += 61)
+        hash = (hash ^ bytes[i]) * 1099511628211u;
+    return hash;
 }

@@ -99,11 +99,7 @@ int both_run(struct both *b, struct bmoe_session *resident, unsigned n_prompt, u
     struct bmoe_generate g;
     bmoe_session_describe(resident, &info);
     bench_tokens(tokens, n_prompt, info.n_vocab);
-    bmoe_generate_init(&g);
-    g.tokens = tokens;
-    g.n_tokens = n_prompt;
-    g.n_predict = n_decode + 1;
-    g.ignore_eos = true;
+    bench_generate_init(&g, tokens, n_prompt, n_decode + 1);
     g.on_logits = on_logits;
     g.user = &r;
     begin(&r);

@@ -89,11 +89,7 @@ static int ask(struct command *c, struct bmoe_session *s, unsigned prompt, unsig
     int32_t tokens[MOST_TOKENS];
     struct bmoe_generate g;
     tokens_of(prompt, tokens, s->n_vocab);
-    bmoe_generate_init(&g);
-    g.tokens = tokens;
-    g.n_tokens = width_of(prompt);
-    g.n_predict = n_predict;
-    g.ignore_eos = true;
+    bench_generate_init(&g, tokens, width_of(prompt), n_predict);
     *r = (struct bmoe_result){.size = sizeof *r};
     int rc = bmoe_session_generate(s, &g, r, &c->err);
     if (rc < 0)

@@ -58,9 +58,7 @@ static void phase_end(struct explainer *x, enum explain_phase phase)
 static void on_logits(void *user, const float *logits, uint32_t n_vocab, bool prompt)
 {
     struct explainer *x = user;
-    const unsigned char *bytes = (const unsigned char *)logits;
-    for (size_t i = 0; i < n_vocab * sizeof *logits; i += 61)
-        x->now = (x->now ^ bytes[i]) * 1099511628211u;
+    x->now = bench_hash(x->now, logits, n_vocab);
     if (!prompt)
         return;
     bench_reads_take(&x->reads[EXPLAIN_PREFILL], x->pager);
@@ -93,15 +91,11 @@ static int request(struct explainer *x, struct bmoe_session *s, struct bmoe_resu
     struct bmoe_generate g;
     bmoe_session_describe(s, &info);
     bench_tokens(tokens, x->o->n_prompt, info.n_vocab);
-    bmoe_generate_init(&g);
-    g.tokens = tokens;
-    g.n_tokens = x->o->n_prompt;
-    g.n_predict = x->o->bench.n_decode + 1;
-    g.ignore_eos = true;
+    bench_generate_init(&g, tokens, x->o->n_prompt, x->o->bench.n_decode + 1);
     g.on_logits = on_logits;
     g.user = x;
     x->pager = session_pager(s);
-    x->now = 14695981039346656037u;
+    x->now = BENCH_HASH_EMPTY;
     pager_drop_all(x->pager);
     pager_trace_reads(x->pager, s == x->streamed);
     x->clock.now = (struct phase_costs){0};

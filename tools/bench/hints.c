@@ -51,9 +51,7 @@ struct hinter {
 static void on_logits(void *user, const float *logits, uint32_t n_vocab, bool prompt)
 {
     struct hinter *h = user;
-    const unsigned char *bytes = (const unsigned char *)logits;
-    for (size_t i = 0; i < n_vocab * sizeof *logits; i += 61)
-        h->now = (h->now ^ bytes[i]) * 1099511628211u;
+    h->now = bench_hash(h->now, logits, n_vocab);
     if (!prompt)
         return;
     bench_reads_take(&h->reads, h->pager); /* the prompt's */
@@ -68,15 +66,11 @@ static int request(struct hinter *h, struct bmoe_session *s, struct bmoe_result 
     struct bmoe_generate g;
     bmoe_session_describe(s, &info);
     bench_tokens(tokens, N_PROMPT, info.n_vocab);
-    bmoe_generate_init(&g);
-    g.tokens = tokens;
-    g.n_tokens = N_PROMPT;
-    g.n_predict = h->o.n_decode + 1;
-    g.ignore_eos = true;
+    bench_generate_init(&g, tokens, N_PROMPT, h->o.n_decode + 1);
     g.on_logits = on_logits;
     g.user = h;
     h->pager = session_pager(s);
-    h->now = 14695981039346656037u;
+    h->now = BENCH_HASH_EMPTY;
     pager_drop_all(h->pager);
     pager_trace_reads(h->pager, true);
     int rc = bmoe_session_generate(s, &g, r, err);

@@ -111,11 +111,7 @@ static int run(struct subject *s, const struct scale_options *o, unsigned rep,
     struct bmoe_generate g;
     int32_t tokens[N_PROMPT];
     bench_tokens(tokens, N_PROMPT, s->info.n_vocab);
-    bmoe_generate_init(&g);
-    g.tokens = tokens;
-    g.n_tokens = N_PROMPT;
-    g.n_predict = o->n_decode + 1;
-    g.ignore_eos = true;
+    bench_generate_init(&g, tokens, N_PROMPT, o->n_decode + 1);
     g.sampling.temp = 8; /* else random weights say the same again and again */
     g.sampling.top_k = 0;
     g.sampling.seed = 1 + rep;

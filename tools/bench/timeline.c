@@ -137,11 +137,7 @@ static int run(struct recorder *r, struct bmoe_session *s, unsigned n_prompt,
     r->pager = session_pager(s);
     for (int i = 0; rc >= 0 && i <= WARM_UP; i++) {
         struct bmoe_generate g;
-        bmoe_generate_init(&g);
-        g.tokens = tokens;
-        g.n_tokens = n_prompt;
-        g.n_predict = ANSWER + 1;
-        g.ignore_eos = true;
+        bench_generate_init(&g, tokens, n_prompt, ANSWER + 1);
         g.on_logits = on_logits;
         g.user = r;
         pager_drop_all(r->pager);
