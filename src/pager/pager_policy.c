@@ -168,7 +168,7 @@ static uint32_t popular_victim(const struct policy *p)
 {
     if (p->n_heap)
         return p->heap[0];
-    return p->recent.n ? p->recent.head : p->guessed.head;
+    return p->guessed.n ? p->guessed.head : p->recent.head; /* recent: in hand */
 }
 
 const struct policy_ops policy_popular = {.name = "popular",

@@ -7,9 +7,9 @@
  *
  * policy_popular, the pager's: an extent's score is how often it was asked for, every request
  * counting half as much after some further graphs, the fewer the more can be kept; the lowest goes
- * first. Three kinds are held
- * apart: the `keep` most recent arrivals, which a thread may just be about to use and which go
- * after everything scored, and those guessed for the next layer, which go last.
+ * first. Held apart are those guessed for the next layer, which go after everything scored, and the
+ * `keep` most recent arrivals, which a thread may just be about to use and which go last: were they
+ * to go for a guess, two threads at the smallest budget would take each other's extent in turn.
  */
 #ifndef BMOE_PAGER_PAGER_POLICY_H
 #define BMOE_PAGER_PAGER_POLICY_H

@@ -212,6 +212,24 @@ static void ahead_does_not_chase_its_own_tail(void **state)
     rig_fini(&r);
 }
 
+/* A thread that slept for an extent may take its time to wake. */
+static void guesses_go_before_what_was_demanded(void **state)
+{
+    static const uint32_t ahead[] = {40, 41, 42}, routed[] = {20, 21, 22, 23};
+    struct rig r;
+    (void)state;
+    setup(&r, BMOE_PLACE_AUTO, 3);
+    pager_hint(r.pager, PAGER_AHEAD, ahead, 3, false);
+    wait_for_reads(&r, 3);
+    assert_int_equal(rig_check_all(&r, 5), 0);
+    pager_hint(r.pager, PAGER_ROUTED, routed, 4, false);
+    wait_for_reads(&r, 6);
+    settle();
+    assert_true(pager_extent_resident(r.pager, 5));
+    assert_false(pager_extent_resident(r.pager, 42));
+    rig_fini(&r);
+}
+
 static void pins_hold_and_are_limited(void **state)
 {
     (void)state;
@@ -361,6 +379,7 @@ int main(void)
         cmocka_unit_test(faults_tell_progress),
         cmocka_unit_test(a_demand_takes_the_last_to_be_needed),
         cmocka_unit_test(ahead_does_not_chase_its_own_tail),
+        cmocka_unit_test(guesses_go_before_what_was_demanded),
         cmocka_unit_test(pins_hold_and_are_limited),
         cmocka_unit_test(the_budget_can_change),
         cmocka_unit_test(frames_of_two_sizes_keep_their_memory),
