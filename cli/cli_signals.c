@@ -5,6 +5,7 @@
 
 #include "cli_error.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <string.h>
@@ -75,8 +76,10 @@ int cli_signals_start(struct cli_signals *s, struct bmoe_error *err)
     signal(SIGXFSZ, SIG_IGN); /* a file at its limit is a failed write, like a full disk */
     fill_set(&set);
     rc = pthread_sigmask(SIG_BLOCK, &set, NULL);
-    if (rc != 0 || pipe2(s->wake, O_CLOEXEC | O_NONBLOCK) != 0)
-        return cli_error_set(err, BMOE_E_INTERNAL, "signals cannot be set up");
+    if (rc == 0 && pipe2(s->wake, O_CLOEXEC | O_NONBLOCK) != 0)
+        rc = errno;
+    if (rc != 0)
+        return cli_error_set(err, BMOE_E_IO, "signals cannot be set up: %s", strerror(rc));
     rc = pthread_create(&s->thread, NULL, run, s);
     if (rc != 0) {
         close(s->wake[0]);

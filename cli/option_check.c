@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/stat.h>
 
 /* Two options that contradict each other when both are typed. */
 struct pair {
@@ -148,6 +149,74 @@ static int check_chat(const struct cli_options *o, struct bmoe_error *err)
     return 0;
 }
 
+/* ---- files that are written ---- */
+
+/* Whether two paths name one regular file, which may not be there yet. */
+static bool same_file(const char *a, const char *b)
+{
+    struct stat first, second;
+    bool here = stat(a, &first) == 0;
+
+    if (here != (stat(b, &second) == 0))
+        return false;
+    return here ? S_ISREG(first.st_mode) && first.st_dev == second.st_dev &&
+                      first.st_ino == second.st_ino
+                : strcmp(a, b) == 0;
+}
+
+static bool is_model(const char *path)
+{
+    struct stat st;
+    char magic[4] = "";
+    FILE *file = stat(path, &st) == 0 && S_ISREG(st.st_mode) ? fopen(path, "rbe") : NULL;
+
+    if (file != NULL) {
+        bool read = fread(magic, sizeof(magic), 1, file) == 1;
+
+        fclose(file);
+        return read && memcmp(magic, "GGUF", sizeof(magic)) == 0;
+    }
+    return false;
+}
+
+/* A table or trace empties its file, so that may be no model, nothing that is read, and no other
+ * table's. */
+static int check_written(const struct cli_options *o, struct bmoe_error *err)
+{
+    enum { N_WRITTEN = 5 };
+    const struct {
+        enum option_id id;
+        const char *path;
+    } files[] = {{OPT_CSV, o->csv},
+                 {OPT_ROUTE_TRACE, o->route_trace},
+                 {OPT_IO_TRACE, o->io_trace},
+                 {OPT_GRAPH_TRACE, o->graph_trace},
+                 {OPT_DECIDE_PROBE, o->decide_probe},
+                 {OPT_MODEL, o->model},
+                 {OPT_FILE, o->prompt_file},
+                 {OPT_GRAMMAR_FILE, o->grammar_file},
+                 {OPT_PPL, o->ppl_file},
+                 {OPT_PPL_LIST, o->ppl_list}};
+
+    for (size_t i = 0; i < N_WRITTEN; i++) {
+        const char *path = files[i].path;
+
+        if (path != NULL && is_model(path))
+            return cli_error_set(err, BMOE_E_MISUSE,
+                                 "%s would overwrite %s, which is a model; give another file",
+                                 option_table[files[i].id].name, path);
+        for (size_t j = i + 1; path != NULL && j < sizeof(files) / sizeof(files[0]); j++) {
+            if (files[j].path != NULL && same_file(path, files[j].path))
+                return cli_error_set(err, BMOE_E_MISUSE,
+                                     "%s and %s name the same file, %s, and the first empties it; "
+                                     "give each its own",
+                                     option_table[files[i].id].name, option_table[files[j].id].name,
+                                     path);
+        }
+    }
+    return 0;
+}
+
 /* Sampling options at temperature 0 do nothing, and that is said. */
 static void note_greedy(const struct cli_options *o, options_note_fn *note, void *user)
 {
@@ -184,6 +253,8 @@ int options_check(const struct cli_options *o, options_note_fn *note, void *user
         rc = check_decide(o, err);
     if (rc == 0)
         rc = check_chat(o, err);
+    if (rc == 0)
+        rc = check_written(o, err);
     if (rc == 0)
         note_greedy(o, note, user);
     return rc;

@@ -187,7 +187,7 @@ struct bmoe_stats {
 BMOE_API void bmoe_session_stats(struct bmoe_session *s, struct bmoe_stats *out);
 
 struct bmoe_sampling {
-    float temp;           /* 0: greedy */
+    float temp;           /* 0, or below 1e-5: greedy */
     int32_t top_k;        /* 0: off */
     float top_p;          /* 1: off */
     float min_p;          /* 0: off */

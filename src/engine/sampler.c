@@ -1,4 +1,5 @@
-/* libllama's own samplers in libllama's usual order; greedy when the temperature is 0. */
+/* libllama's own samplers in libllama's usual order; greedy when the temperature is 0, or so low
+ * that a logit divided by it could be infinite, where sampling is the same in the limit. */
 #include "engine/session.h"
 
 #include "base/error.h"
@@ -8,6 +9,9 @@
 #define PENALTY_WINDOW                                                                             \
     64 /* tokens the repeat penalty looks back over, as in libllama's programs                     \
         */
+
+#define GREEDY_BELOW  1e-5f /* temperatures */
+#define PENALTY_LEAST 1e-3f /* a logit is divided by it */
 
 static bool add(struct llama_sampler *chain, struct llama_sampler *one)
 {
@@ -27,14 +31,14 @@ static int check(const struct bmoe_sampling *p, struct bmoe_error *err)
         wrong = "top-p is above 0 and at most 1";
     else if (!(p->min_p >= 0 && p->min_p <= 1))
         wrong = "min-p is 0 to 1";
-    else if (!(p->repeat_penalty > 0))
-        wrong = "the repeat penalty is above 0";
+    else if (!(p->repeat_penalty >= PENALTY_LEAST))
+        wrong = "the repeat penalty is 0.001 or more";
     return wrong ? error_set(err, BMOE_E_MISUSE, BMOE_SCOPE_REQUEST, "%s", wrong) : BMOE_OK;
 }
 
 static bool add_choice(struct llama_sampler *chain, const struct bmoe_sampling *p)
 {
-    if (p->temp <= 0)
+    if (p->temp < GREEDY_BELOW)
         return add(chain, llama_sampler_init_greedy());
     return (p->top_k <= 0 || add(chain, llama_sampler_init_top_k(p->top_k))) &&
            (p->top_p >= 1 || add(chain, llama_sampler_init_top_p(p->top_p, 1))) &&

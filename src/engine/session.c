@@ -86,11 +86,12 @@ static int check_expert_used(struct bmoe_session *s, struct bmoe_error *err)
     return BMOE_OK;
 }
 
-static void override_experts(const struct bmoe_session *s, struct llama_model_kv_override *kv)
+void session_override_experts(const struct gguf_index *index, uint32_t n_used,
+                              struct llama_model_kv_override kv[2])
 {
     kv[0].tag = LLAMA_KV_OVERRIDE_TYPE_INT;
-    snprintf(kv[0].key, sizeof kv[0].key, "%s.expert_used_count", gguf_index_arch(s->index));
-    kv[0].val_i64 = s->o.n_expert_used;
+    snprintf(kv[0].key, sizeof kv[0].key, "%s.expert_used_count", gguf_index_arch(index));
+    kv[0].val_i64 = n_used;
     kv[1].key[0] = '\0';
 }
 
@@ -108,7 +109,7 @@ static int load_model(struct bmoe_session *s, struct bmoe_error *err)
     p.progress_callback = on_progress;
     p.progress_callback_user_data = s;
     if (s->o.n_expert_used) {
-        override_experts(s, kv);
+        session_override_experts(s->index, s->o.n_expert_used, kv);
         p.kv_overrides = kv;
     }
     struct mapping mapping = {.s = s};
@@ -258,7 +259,7 @@ static int open_all(struct bmoe_session *s, const struct bmoe_options *o, struct
     if (rc == BMOE_OK)
         rc = check_expert_used(s, err);
     if (rc == BMOE_OK)
-        s->trial = trial_begin(s->index, s->o.backends_dir);
+        s->trial = trial_begin(s->index, s->o.n_expert_used, s->o.backends_dir);
     llama_log_enter(&s->llama_log);
     if (rc == BMOE_OK)
         rc = backend_load_cpu(s->o.backends_dir, s->cpu_variant, sizeof s->cpu_variant, err);

@@ -144,6 +144,10 @@ struct bmoe_session {
     struct session_hooks hooks;
 };
 
+/* The override by which libllama's model uses n_used experts a token, and the end of the list. */
+void session_override_experts(const struct gguf_index *index, uint32_t n_used,
+                              struct llama_model_kv_override kv[2]);
+
 /* backend.c: makes sure that a CPU backend is registered: the best variant in dir. Writes its name.
  */
 int backend_load_cpu(const char *dir, char *variant, size_t variant_bytes, struct bmoe_error *err);

@@ -17,6 +17,7 @@
 struct trial {
     const struct gguf_index *index; /* borrowed */
     const char *backends_dir;       /* borrowed */
+    uint32_t n_expert_used;         /* 0: as the file says */
     struct guarded_child *child;
 };
 
@@ -37,8 +38,10 @@ static bool abort_at_once(void *user)
     return true;
 }
 
-static struct llama_model *load(const struct gguf_index *index, const char *stripped)
+static struct llama_model *load(const struct trial *t, const char *stripped)
 {
+    const struct gguf_index *index = t->index;
+    struct llama_model_kv_override kv[2] = {0};
     struct llama_model_params p = llama_model_default_params();
     ggml_backend_dev_t none[1] = {NULL};
     uint32_t n = gguf_index_n_shards(index);
@@ -51,6 +54,10 @@ static struct llama_model *load(const struct gguf_index *index, const char *stri
     p.n_gpu_layers = 0;
     p.load_mode = LLAMA_LOAD_MODE_MMAP;
     p.use_extra_bufts = false;
+    if (t->n_expert_used) {
+        session_override_experts(index, t->n_expert_used, kv);
+        p.kv_overrides = kv;
+    }
     struct llama_model *model = llama_model_load_from_splits(paths, n, p);
     free(paths);
     return model;
@@ -61,7 +68,7 @@ static void try_model(const struct trial *t, const char *stripped, int tell)
 {
     if (rebind_begin("libllama", answer_nothing, NULL, NULL) < 1)
         return;
-    struct llama_model *model = load(t->index, stripped);
+    struct llama_model *model = load(t, stripped);
     rebind_end();
     if (!model)
         return;
@@ -113,6 +120,13 @@ int trial_wait(struct trial *t, enum trial_stage stage, struct bmoe_error *err)
     if (!t || guarded_child_wait(t->child, (unsigned)stage) != GUARDED_CHILD_DIED)
         return 0;
     last_words(t->child, why, sizeof why);
+    uint64_t own = gguf_index_u64(t->index, "%s.expert_used_count", 0);
+    if (t->n_expert_used > own && stage > TRIAL_LOADED)
+        return error_set(
+            err, BMOE_E_MISUSE, BMOE_SCOPE_SESSION,
+            "%u experts used: libllama's graphs have no room for so many of %s; its own "
+            "number is %llu%s",
+            t->n_expert_used, gguf_index_shard(t->index, 0)->path, (unsigned long long)own, why);
     return error_set(err, BMOE_E_MODEL, BMOE_SCOPE_SESSION,
                      "%s: libllama cannot take this file: its numbers or its tensors do not belong "
                      "together%s",
@@ -127,12 +141,14 @@ void trial_end(struct trial *t)
     free(t);
 }
 
-struct trial *trial_begin(const struct gguf_index *index, const char *backends_dir)
+struct trial *trial_begin(const struct gguf_index *index, uint32_t n_expert_used,
+                          const char *backends_dir)
 {
     struct trial *t = calloc(1, sizeof *t);
     if (!t)
         return NULL;
-    *t = (struct trial){.index = index, .backends_dir = backends_dir};
+    *t = (struct trial){
+        .index = index, .backends_dir = backends_dir, .n_expert_used = n_expert_used};
     t->child = guarded_child_begin(try_file, t, CPU_SECONDS);
     if (t->child)
         return t;
@@ -142,7 +158,7 @@ struct trial *trial_begin(const struct gguf_index *index, const char *backends_d
 
 int trial_load(const struct gguf_index *index, struct bmoe_error *err)
 {
-    struct trial *t = trial_begin(index, NULL);
+    struct trial *t = trial_begin(index, 0, NULL);
     int rc = trial_wait(t, TRIAL_ENDED, err);
     trial_end(t);
     return rc;

@@ -21,11 +21,14 @@ enum trial_stage {
     TRIAL_ENDED       /* and made a context and a graph */
 };
 
-/* Starts it. The child loads the CPU backend out of backends_dir where none is loaded. NULL: there
- * will be no verdict. The index must outlive it. */
-struct trial *trial_begin(const struct gguf_index *index, const char *backends_dir);
+/* Starts it, with n_expert_used experts a token (0: as many as the file says). The child loads the
+ * CPU backend out of backends_dir where none is loaded. NULL: there will be no verdict. The index
+ * must outlive it. */
+struct trial *trial_begin(const struct gguf_index *index, uint32_t n_expert_used,
+                          const char *backends_dir);
 /* Waits until the child has come through the stage, or is gone. MODEL when it crashed, aborted or
- * computed without end; 0 otherwise, also for NULL. */
+ * computed without end, MISUSE when that was with more experts than the file says; 0 otherwise,
+ * also for NULL. */
 int trial_wait(struct trial *t, enum trial_stage stage, struct bmoe_error *err);
 /* Ends the child, if it still runs, and waits for it; takes NULL. */
 void trial_end(struct trial *t);
