@@ -3,51 +3,13 @@
  * then the nodes so far are computed and that node is told. So a hint given when a node is asked
  * for is ahead of the compute, and what was told is computed.
  */
-#include "stream/stream.h"
+#include "stream/stream_internal.h"
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "graph/routing.h"
-#include "stream/framed.h"
-#include "stream/next_experts.h"
 
-#include <stdatomic.h>
 #include <stdlib.h>
-#include <string.h>
-
-/* A graph of at least this many tokens is wide: worth reading ahead for, and its matmuls are long
- * enough to be told apart. */
-#define WIDE_TOKENS 16
-/* Above this part of a site's experts the next site is read whole. */
-#define WHOLE_PART 0.85
-
-struct site {
-    uint64_t *routed; /* of the present graph */
-    uint64_t *before; /* of the last wide graph */
-    uint32_t n_before;
-    const struct ggml_tensor *ids; /* told in this graph, else NULL */
-};
-
-struct stream {
-    struct stream_config config;
-    struct site *sites;
-    uint64_t *words;   /* all bit sets */
-    uint32_t *extents; /* scratch: the extents of one site */
-    struct framed framed;
-    /* Of a dense model without faults: the paged matrix that is used after each, and the last used.
-     */
-    uint32_t *dense_next, dense_last;
-    struct predictor predictor;
-    struct guess_trial trial;
-    int64_t from_us;  /* the graph began */
-    bool routed;      /* a routing was told in it */
-    uint32_t ordinal; /* of the next node asked for */
-    bool wide;
-    bool away;          /* in this graph layer weights are bound to a device */
-    atomic_bool failed; /* set by the graph's thread, read by abort callbacks */
-    struct bmoe_error error;
-    struct stream_counters counters;
-};
 
 static uint32_t most_extents(const struct graph_map *map, struct weights *w)
 {
@@ -130,11 +92,6 @@ void stream_destroy(struct stream *s)
     free(s);
 }
 
-static void fail(struct stream *s)
-{
-    atomic_store(&s->failed, true);
-}
-
 bool stream_failed(const struct stream *s)
 {
     return atomic_load_explicit(&s->failed, memory_order_relaxed) || pager_failed(s->config.pager);
@@ -187,200 +144,6 @@ int stream_graph_end(struct stream *s, struct bmoe_error *err)
     return rc;
 }
 
-/* Appends the extents of the set's experts in matrix `weight`, ascending. */
-static size_t append(const struct stream *s, uint32_t weight, const uint64_t *set, uint32_t *out)
-{
-    const struct weight *item = weights_get(s->config.weights, weight);
-    size_t n = 0;
-    if (!item || item->kind != WEIGHT_PAGED)
-        return 0;
-    for (uint32_t e = 0; e < item->n_slices; e++)
-        if (set[e / 64] >> (e % 64) & 1)
-            out[n++] = item->range.first_extent + e;
-    return n;
-}
-
-static size_t site_extents(const struct stream *s, uint32_t site, const uint64_t *set)
-{
-    const struct graph_site *g = graph_map_site(s->config.map, site);
-    size_t n = 0;
-    for (uint32_t m = 0; m < g->n_matrices; m++)
-        n += append(s, g->matrices[m], set, s->extents + n);
-    return n;
-}
-
-static void set_all(uint64_t *set, uint32_t n_expert)
-{
-    memset(set, 0xff, n_expert / 64 * sizeof *set);
-    if (n_expert % 64)
-        set[n_expert / 64] = ((uint64_t)1 << (n_expert % 64)) - 1;
-}
-
-/* What the next site will want is not known yet. Of a wide graph: all of it when this one wants
- * nearly all, else what the last wide graph routed to. Of a narrow one, and the first wide one:
- * what the next site's router says of this site's activations. */
-static bool guess_next(struct stream *s, uint32_t site, uint32_t n_routed, struct ggml_tensor *ids)
-{
-    const struct graph_site *g = graph_map_site(s->config.map, site);
-    const struct graph_site *next = graph_map_site(s->config.map, site + 1);
-    struct site *st = &s->sites[site + 1];
-    if (s->wide && n_routed >= WHOLE_PART * g->n_expert) {
-        set_all(st->routed, next->n_expert); /* overwritten when its routing is told */
-        return true;
-    }
-    if (s->wide && st->n_before) {
-        memcpy(st->routed, st->before, ROUTING_WORDS(next->n_expert) * sizeof *st->routed);
-        return true;
-    }
-    /* A router that is not bound to our memory would be read through libllama's mapping. */
-    if (next->router == GRAPH_NONE ||
-        !weights_owns(s->config.weights, graph_map_weight(s->config.map, next->router)->tensor))
-        return false;
-    return predict_next(&s->predictor, site + 1, ids, g->n_expert, st->routed);
-}
-
-static void hint_ahead(struct stream *s, uint32_t site, uint32_t n_routed, struct ggml_tensor *ids)
-{
-    if (site + 1 >= graph_map_n_sites(s->config.map) || (!s->wide && !guess_trial_on(&s->trial)) ||
-        !guess_next(s, site, n_routed, ids))
-        return;
-    size_t n = site_extents(s, site + 1, s->sites[site + 1].routed);
-    pager_hint(s->config.pager, PAGER_AHEAD, s->extents, n, false);
-}
-
-void stream_expect(struct stream *s, uint32_t site, const uint64_t *set)
-{
-    size_t n = s->config.paged ? site_extents(s, site, set) : 0;
-    if (n > 0)
-        pager_hint(s->config.pager, PAGER_AHEAD, s->extents, n, false);
-}
-
-static void told_routing(struct stream *s, uint32_t site, struct ggml_tensor *ids)
-{
-    const struct graph_site *g = graph_map_site(s->config.map, site);
-    struct site *st = &s->sites[site];
-    struct routing r;
-    if (!routing_read(&r, st->routed, g->n_expert, ids, NULL, 0))
-        return;
-    st->ids = ids;
-    s->wide = r.n_tokens >= WIDE_TOKENS;
-    s->counters.routings++;
-    s->routed = true;
-    if (s->wide) {
-        memcpy(st->before, st->routed, ROUTING_WORDS(g->n_expert) * sizeof *st->before);
-        st->n_before = r.n_routed;
-    }
-    if (s->config.load_all)
-        set_all(st->routed, g->n_expert);
-    pager_used(s->config.pager, NULL, 0);
-    size_t n = site_extents(s, site, st->routed);
-    pager_hint(s->config.pager, PAGER_ROUTED, s->extents, n, true);
-    hint_ahead(s, site, r.n_routed, ids);
-}
-
-static bool missed(struct stream *s, const struct ggml_tensor *node)
-{
-    error_set(
-        &s->error, BMOE_E_SEAM, BMOE_SCOPE_REQUEST,
-        "the routing of the expert matmul '%s' was not seen, and without userfaultfd its experts "
-        "cannot be read on touch; allow userfaultfd or run with --no-moe-stream",
-        node->name);
-    fail(s);
-    return true;
-}
-
-static void pin(struct stream *s, const struct weight *item, const uint64_t *set)
-{
-    if (framed_wait(&s->framed, item, set, &s->error) < 0)
-        fail(s);
-    s->counters.matmuls_waited++;
-}
-
-/* A matrix of a dense model that is paged in blocks: wanted whole, in the order of the graph. */
-static void hint_blocks(struct stream *s, const struct weight *item)
-{
-    for (uint32_t i = 0; i < item->n_slices; i++)
-        s->extents[i] = item->range.first_extent + i;
-    pager_hint(s->config.pager, PAGER_ROUTED, s->extents, item->n_slices, false);
-}
-
-/* Whether a matmul may be computed together with what follows: in a narrow graph, when nothing of
- * its site has to be waited for. Starting the compute threads takes longer than it would hide. */
-static bool may_join(struct stream *s, const struct graph_site *g, uint32_t weight)
-{
-    if (s->wide || g->repeated)
-        return false;
-    uint32_t m = 0;
-    while (m < g->n_matrices && g->matrices[m] != weight)
-        m++;
-    if (m + 1 >= g->n_matrices)
-        return true; /* the last: what follows ends with the next routing */
-    const struct weight *next = weights_get(s->config.weights, g->matrices[m + 1]);
-    const uint64_t *set = s->sites[graph_map_weight(s->config.map, weight)->site].routed;
-    return next && next->kind == WEIGHT_PAGED && framed_ahead(&s->framed, next, set);
-}
-
-/* What followed this matrix in the last graph is read meanwhile, as far as a part of the budget
- * goes.
- */
-static void expect_dense(struct stream *s, uint32_t weight)
-{
-    uint64_t bytes = 0, most = s->config.ahead_bytes;
-    if (s->dense_last != GRAPH_NONE)
-        s->dense_next[s->dense_last] = weight;
-    s->dense_last = weight;
-    for (uint32_t w = s->dense_next[weight]; w != GRAPH_NONE && w != weight; w = s->dense_next[w]) {
-        const struct weight *item = weights_get(s->config.weights, w);
-        bytes += item->n_slices * item->range.stride;
-        if (bytes > most)
-            return;
-        for (uint32_t i = 0; i < item->n_slices; i++)
-            s->extents[i] = item->range.first_extent + i;
-        pager_hint(s->config.pager, PAGER_AHEAD, s->extents, item->n_slices, false);
-    }
-}
-
-/* A matrix of a dense model. */
-static bool wait_for_dense(struct stream *s, struct ggml_tensor *node, uint32_t weight)
-{
-    const struct weight *item = weights_get(s->config.weights, weight);
-    hint_blocks(s, item);
-    expect_dense(s, weight);
-    pin(s, item, NULL);
-    if (!stream_failed(s) && item->n_slices == 1) { /* it lies in whatever frame was free */
-        struct ggml_tensor *t = node->src[0];
-        item->tensor->data =
-            (char *)item->range.base +
-            pager_frame(s->config.pager, item->range.first_extent) * item->range.stride;
-        if (t->view_src)
-            t->data = (char *)t->view_src->data + t->view_offs;
-    }
-    return true;
-}
-
-/* Without faults: everything the matmul will touch is pinned before it is computed. True: isolate
- * it. */
-static bool wait_for(struct stream *s, struct ggml_tensor *node, uint32_t weight)
-{
-    const struct weight *item = weights_get(s->config.weights, weight);
-    if (!item || item->kind != WEIGHT_PAGED || stream_failed(s))
-        return false;
-    uint32_t site = graph_map_weight(s->config.map, weight)->site;
-    if (site == GRAPH_NONE)
-        return wait_for_dense(s, node, weight);
-    const uint64_t *set = s->sites[site].routed;
-    if (node->op != GGML_OP_MUL_MAT_ID || s->sites[site].ids != node->src[2])
-        return missed(s, node);
-    pin(s, item, set);
-    if (stream_failed(s))
-        return true;
-    if (!framed_redirect(&s->framed, node, item, set))
-        return missed(s, node);
-    bool join = may_join(s, graph_map_site(s->config.map, site), weight);
-    s->counters.matmuls_joined += join;
-    return !join;
-}
-
 /* Bound to a device for this graph: not ours to care for. */
 static bool is_away(const struct stream *s, const struct ggml_tensor *root)
 {
@@ -393,7 +156,7 @@ static void adopt(struct stream *s, struct ggml_tensor *root)
 {
     s->counters.late_weights++;
     if (weights_adopt(s->config.weights, root, &s->error) < 0)
-        fail(s);
+        stream_fail(s);
 }
 
 static uint32_t site_of(const struct stream *s, const struct ggml_tensor *node, uint32_t ordinal)
@@ -424,13 +187,25 @@ static bool asked(struct stream *s, struct ggml_tensor *node)
         if (!item || item->kind != WEIGHT_PAGED)
             continue;
         if (s->config.wait)
-            isolate = wait_for(s, node, weight);
+            isolate = stream_wait_for(s, node, weight);
         else if (graph_map_weight(s->config.map, weight)->site == GRAPH_NONE)
-            hint_blocks(s, item);
+            stream_hint_whole(s, item, PAGER_ROUTED);
         else
             isolate = s->wide;
     }
     return isolate || site_of(s, node, ordinal) != GRAPH_NONE;
+}
+
+/* An expert matmul is computed: what it touched may go. */
+static void used_up(struct stream *s, const struct ggml_tensor *node)
+{
+    uint32_t weight = graph_map_find_weight(s->config.map, graph_root(node->src[0]));
+    uint32_t site =
+        weight == GRAPH_NONE ? GRAPH_NONE : graph_map_weight(s->config.map, weight)->site;
+    if (site == GRAPH_NONE)
+        return;
+    size_t n = stream_extents(s, weight, s->sites[site].routed);
+    pager_used(s->config.pager, s->extents, n);
 }
 
 static void told(struct stream *s, struct ggml_tensor *node)
@@ -440,15 +215,9 @@ static void told(struct stream *s, struct ggml_tensor *node)
     /* The node was asked for last: its number is the one before the next. */
     uint32_t site = site_of(s, node, s->ordinal - 1);
     if (site != GRAPH_NONE) {
-        told_routing(s, site, node);
+        stream_routed(s, site, node);
     } else if (node->op == GGML_OP_MUL_MAT_ID && !s->config.wait && !s->away) {
-        uint32_t weight = graph_map_find_weight(s->config.map, graph_root(node->src[0]));
-        uint32_t of =
-            weight == GRAPH_NONE ? GRAPH_NONE : graph_map_weight(s->config.map, weight)->site;
-        if (of != GRAPH_NONE) {
-            size_t n = append(s, weight, s->sites[of].routed, s->extents);
-            pager_used(s->config.pager, s->extents, n);
-        }
+        used_up(s, node);
     }
 }
 

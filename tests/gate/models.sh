@@ -16,14 +16,15 @@ rm -f ./*.gguf made-by
         arch=${arch#arch=}
         type=${type#type=}
         # A tied head in a type that ggml never repacks: docs/gates.md says why. As few layers as
-        # have one of each kind.
+        # have one of each kind, and two with experts, so that the smallest budget evicts.
         options=
         case $arch in
         gemma4) options="--type-for token_embd.weight=F16" ;;
         lfm2moe) options="--type-for token_embd.weight=F16 --layers 4" ;;
-        qwen35moe | nemotron_h_moe) options="--layers 4" ;;
-        qwen3moe) options="--layers 3" ;;
-        gpt-oss | deepseek2) options="--layers 2" ;;
+        nemotron_h_moe) options="--layers 6" ;;
+        qwen35moe) options="--layers 4" ;;
+        qwen3moe | deepseek2) options="--layers 3" ;;
+        gpt-oss) options="--layers 2" ;;
         esac
         # shellcheck disable=SC2086 # words or none
         "$mkmodel" --arch "$arch" --type "$type" $options -o "$arch-$type.gguf" 2>notice ||
