@@ -425,6 +425,8 @@ int context_decode(struct bmoe_session *s, uint32_t n, uint32_t n_logits, struct
         b->pos[i] = (llama_pos)(s->n_kv + i);
         b->logits[i] = i >= n - n_logits;
     }
+    if (runs_there(s, n) && !s->reserved_there && !prefill_has_scratch(s, err))
+        return err->code;
     moment(s, MOMENT_GRAPH_BEGINS, NULL);
     graph_begin(s, n);
     trace_graph_begin(s, n);

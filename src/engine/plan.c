@@ -127,11 +127,11 @@ static int measure(struct bmoe_session *s, struct bmoe_error *err)
     p->program = rss > 0 ? (uint64_t)rss : 0;
     p->kv = s->buffers.kv;
     p->compute = s->buffers.compute;
-    p->device = prefill_plan_bytes(s);
     /* A state is at most what the memory holds. */
     p->states = (s->keep_prefix ? p->kv : 0) + (state_cuttable(s) ? 0 : p->kv);
     p->outputs = (uint64_t)s->n_outputs * s->n_vocab * sizeof(float);
     p->available = host.available_bytes;
+    p->device = prefill_plan_bytes(s);
     snprintf(p->bound_by, sizeof p->bound_by, "%s", host.bound_by);
     return BMOE_OK;
 }

@@ -10,15 +10,11 @@
 #include "base/host.h"
 #include "device/device_probe.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define DEFAULT_SLOTS 2
 /* Below this libllama pins nodes to backends of its own choice. */
 #define LEAST_TOKENS 32u
-/* Converted weights may take this part of the memory that was free. */
-#define CONVERT_PART 8
 
 static void give_up(struct bmoe_session *s, const struct bmoe_error *err)
 {
@@ -78,16 +74,6 @@ void prefill_open(struct bmoe_session *s)
     close_device(s, &err);
 }
 
-/* The N of blk.N.x; LAYERS_NONE: no layer's. */
-static uint32_t layer_number(const char *name)
-{
-    unsigned n;
-    int end = 0;
-    if (sscanf(name, "blk.%u.%n", &n, &end) != 1 || end == 0)
-        return LAYERS_NONE;
-    return n;
-}
-
 /* A graph that is stopped at once shows what is computed in one place: all of it, when that is the
  * CPU. A device that takes ops from the host's memory ends that place before the output head. */
 bool prefill_leaves_the_host_alone(struct bmoe_session *s)
@@ -105,37 +91,6 @@ bool prefill_leaves_the_host_alone(struct bmoe_session *s)
               s->o.prefill_device);
     close_device(s, &why);
     return false;
-}
-
-/* Device memory of this kind is the host's own. */
-static bool shares_memory(const struct bmoe_session *s)
-{
-    return ggml_backend_dev_type(s->device.device) != GGML_BACKEND_DEVICE_TYPE_GPU;
-}
-
-static unsigned n_slots(const struct bmoe_session *s)
-{
-    return s->hooks.device_slots ? s->hooks.device_slots : DEFAULT_SLOTS;
-}
-
-uint64_t prefill_plan_bytes(const struct bmoe_session *s)
-{
-    enum { MAX_LAYERS = 1024 };
-    uint64_t of_layer[MAX_LAYERS] = {0}, most = 0, slice = 0;
-    if (!s->device.device)
-        return 0;
-    for (uint32_t i = 0; i < gguf_index_n_tensors(s->index); i++) {
-        const struct gguf_tensor *t = gguf_index_tensor(s->index, i);
-        uint32_t layer = layer_number(t->name);
-        uint64_t one = t->bytes / (uint64_t)(t->ne[2] > 0 ? t->ne[2] : 1);
-        if (layer >= MAX_LAYERS)
-            continue;
-        of_layer[layer] += t->bytes;
-        most = of_layer[layer] > most ? of_layer[layer] : most;
-        slice = one > slice ? one : slice;
-    }
-    uint64_t loaders = pager_buffers_bytes(s->o.prefill_loaders, pager_direct_buffer_bytes(slice));
-    return loaders + (shares_memory(s) ? n_slots(s) * most : 0);
 }
 
 /* Layer weights whose op the device refuses in a wide graph stay on the host. */
@@ -195,7 +150,7 @@ static uint32_t sources(const struct bmoe_session *s, const bool *refused, struc
 {
     uint32_t n = 0;
     for (uint32_t i = 0; i < graph_map_n_weights(s->map); i++) {
-        uint32_t layer = layer_number(graph_map_weight(s->map, i)->tensor->name);
+        uint32_t layer = prefill_layer_of(graph_map_weight(s->map, i)->tensor->name);
         if (layer != LAYERS_NONE && weights_get(s->weights, i))
             describe_source(s, i, layer, refused[i], &out[n++]);
     }
@@ -213,19 +168,20 @@ static bool dense_stays(const struct bmoe_session *s, const struct layer_source 
         if (all[i].site == GRAPH_NONE)
             dense += all[i].slice_bytes;
     ggml_backend_dev_memory(s->device.device, &unused, &total);
-    return !shares_memory(s) && dense < unused / 2;
+    return !prefill_shares_memory(s) && dense < unused / 2;
 }
 
 static void say(const struct bmoe_session *s)
 {
     struct prefill_counters c;
     prefill_counters(s->prefill, &c);
-    log_line(&s->log, BMOE_LOG_INFO,
-             "prefill on %s: pieces of %u to %u tokens, %u slots and what stays take %.1f MiB of "
-             "it, buffers and converted weights %.1f MiB here, %u loaders",
-             s->o.prefill_device, s->o.prefill_min_tokens, s->o.prefill_ubatch, c.n_slots,
-             (double)c.device_bytes / (1 << 20), (double)c.host_bytes / (1 << 20),
-             s->o.prefill_loaders);
+    log_line(
+        &s->log, BMOE_LOG_INFO,
+        "prefill on %s: pieces of %u to %u tokens, %u slots and what stays take %.1f MiB of "
+        "it, scratch space up to %.1f; buffers and converted weights %.1f MiB here, %u loaders",
+        s->o.prefill_device, s->o.prefill_min_tokens, s->o.prefill_ubatch, c.n_slots,
+        (double)c.device_bytes / (1 << 20), (double)s->buffers.compute / (1 << 20),
+        (double)c.host_bytes / (1 << 20), s->o.prefill_loaders);
     if (c.wrong_type != GGML_TYPE_COUNT)
         log_line(&s->log, BMOE_LOG_WARN,
                  "%s multiplies wrong from dense weights of type %s, so it is given none",
@@ -252,12 +208,12 @@ static int create(struct bmoe_session *s, const struct layer_source *all, uint32
                                .backend = s->device.backend,
                                .pager = s->pager,
                                .map = s->map,
-                               .n_slots = n_slots(s),
+                               .n_slots = prefill_n_slots(s),
                                .n_loaders = s->o.prefill_loaders,
                                .routed = !s->o.prefill_whole,
                                .whole_part = (double)s->o.prefill_routed_full,
                                .dense_resident = dense_stays(s, all, n),
-                               .convert_limit = s->plan.available / CONVERT_PART,
+                               .convert_limit = prefill_convert_limit(s),
                                .n_tokens_max = s->o.prefill_ubatch,
                                .n_expert_max = most_experts(s->map),
                                .hooks = s->hooks.arena};
@@ -324,7 +280,12 @@ int prefill_setup(struct bmoe_session *s, struct bmoe_error *err)
     int rc = survey.refused && all
                  ? context_observe(s, s->o.prefill_min_tokens, survey_node, &survey, err)
                  : error_set(err, BMOE_E_MEMORY, BMOE_SCOPE_SESSION, "no memory for the layers");
-    if (rc == BMOE_OK && create(s, all, sources(s, survey.refused, all), &why) < 0)
+    if (rc == BMOE_OK && create(s, all, sources(s, survey.refused, all), &why) == BMOE_OK &&
+        !prefill_has_scratch(s, &why)) {
+        prefill_destroy(s->prefill);
+        s->prefill = NULL;
+    }
+    if (rc == BMOE_OK && !s->prefill)
         give_up(s, &why);
     if (rc == BMOE_OK && s->prefill)
         prefill_memory_move(s);

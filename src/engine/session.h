@@ -192,8 +192,18 @@ int prefill_setup(struct bmoe_session *s, struct bmoe_error *err);
 /* After a failed context_decode: true when the prompt is to be run again from its first token,
  * because the device is given up or was taught better. The memory is forgotten then. */
 bool prefill_fall_back(struct bmoe_session *s, const struct bmoe_error *err);
-/* Host memory that the device will take, before it is known exactly. */
+
+/* prefill_plan.c: host memory that the device will take, before it is known exactly: at most. */
 uint64_t prefill_plan_bytes(const struct bmoe_session *s);
+/* Whether the device can have what a wide graph needs beside its layers; else DEVICE. To be asked
+ * before libllama makes it. */
+bool prefill_has_scratch(const struct bmoe_session *s, struct bmoe_error *err);
+/* The number in a weight's name; LAYERS_NONE: it is no layer's. */
+uint32_t prefill_layer_of(const char *name);
+/* Device memory of this kind is the host's own. */
+bool prefill_shares_memory(const struct bmoe_session *s);
+unsigned prefill_n_slots(const struct bmoe_session *s);
+uint64_t prefill_convert_limit(const struct bmoe_session *s);
 
 /* prefill_memory.c: with a prefill device and the memory clear: lets the device reach the context's
  * memory, moving it where that is needed and safe; s->memory says. move_back: what the memory holds

@@ -30,6 +30,11 @@ size_t fake_device_host_bytes(void)
     return atomic_load(&host_allocated);
 }
 
+size_t fake_device_own_bytes(void)
+{
+    return atomic_load(&allocated);
+}
+
 /* Buffers. */
 
 static const char *own_name(ggml_backend_buffer_type_t type)
@@ -98,6 +103,17 @@ static ggml_backend_buffer_t wrap_memory(ggml_backend_dev_t dev, void *memory, s
     return ggml_backend_buffer_init(&own_type, iface, memory, bytes);
 }
 
+static size_t memory_bytes(void)
+{
+    return fake_faults.memory_bytes ? fake_faults.memory_bytes : (size_t)64 << 30;
+}
+
+static size_t memory_left(void)
+{
+    size_t taken = atomic_load(&allocated);
+    return taken < memory_bytes() ? memory_bytes() - taken : 0;
+}
+
 static ggml_backend_buffer_t alloc_buffer(ggml_backend_buffer_type_t type, size_t bytes)
 {
     static const struct ggml_backend_buffer_i iface = {.free_buffer = free_buffer,
@@ -107,6 +123,8 @@ static ggml_backend_buffer_t alloc_buffer(ggml_backend_buffer_type_t type, size_
                                                        .get_tensor = get_tensor,
                                                        .clear = clear};
     size_t rounded = (bytes + 127) / 128 * 128;
+    if (type == &own_type && bytes > memory_left())
+        return NULL;
     void *memory = aligned_alloc(128, rounded ? rounded : 128);
     if (!memory)
         return NULL;
@@ -218,6 +236,7 @@ static enum ggml_status compute(ggml_backend_t backend, struct ggml_cgraph *grap
 
 static void backend_free(ggml_backend_t backend)
 {
+    fake_counts.closed++;
     free(backend);
 }
 
@@ -246,8 +265,8 @@ static const char *device_name(ggml_backend_dev_t dev)
 static void device_memory(ggml_backend_dev_t dev, size_t *unused, size_t *total)
 {
     (void)dev;
-    *total = fake_faults.memory_bytes ? fake_faults.memory_bytes : (size_t)64 << 30;
-    *unused = *total;
+    *total = fake_faults.mute ? 0 : memory_bytes();
+    *unused = fake_faults.mute ? 0 : memory_left();
 }
 
 static enum ggml_backend_dev_type device_type(ggml_backend_dev_t dev)

@@ -19,6 +19,7 @@ struct fake_faults {
     bool poison;               /* the last node of a graph becomes infinite */
     int fail_after;            /* graphs until each fails; negative: never */
     size_t memory_bytes;       /* it has; 0: 64 GiB */
+    bool mute;                 /* does not say how much */
     enum fake_padding {
         FAKE_NO_PADDING,
         FAKE_PADDED_END, /* some bytes behind the last expert, as CUDA has them */
@@ -35,6 +36,7 @@ struct fake_faults {
 
 struct fake_counts {
     unsigned opened; /* backends made */
+    unsigned closed; /* and freed */
     unsigned graphs; /* computed */
     int64_t nodes;   /* of them, but for views and empty ones */
 };
@@ -45,8 +47,9 @@ extern struct fake_counts fake_counts;
 
 /* Wants the CPU backend loaded; with 0 threads it has no kernels, and wants nothing. */
 ggml_backend_dev_t fake_device(unsigned n_threads);
-/* Bytes that its buffers of the host type take now. */
+/* Bytes that its buffers of the host type take now, and those of its own. */
 size_t fake_device_host_bytes(void);
+size_t fake_device_own_bytes(void);
 /* None of the faults. */
 void fake_device_heal(void);
 

@@ -5,6 +5,7 @@
  */
 #include "gate_fake.h"
 #include "gate_live.h"
+#include "gate_text.h"
 
 #include "engine/session.h"
 
@@ -112,13 +113,28 @@ static enum ggml_type dense_type_only(const struct bmoe_session *s)
     return found;
 }
 
+/* Of pieces that are too narrow for the device. */
+static double narrow_perplexity(struct bmoe_session *s)
+{
+    struct bmoe_perplexity p = {
+        .size = sizeof p, .text = gate_text(100), .text_bytes = 100, .chunk = 24};
+    struct bmoe_perplexity_result r = {.size = sizeof r};
+    struct bmoe_error err;
+    int64_t before = stats_of(s).dev_tokens;
+    if (bmoe_session_perplexity(s, &p, &r, &err) < 0)
+        fail_msg("perplexity: %s", err.text);
+    assert_int_equal(stats_of(s).dev_tokens, before);
+    return r.ppl;
+}
+
 /* Converted from whatever memory has, or from the disk: the blocks of a model without experts are
- * in no place for good. */
+ * in no place for good. What the CPU computes is as without. */
 static void a_refused_type_is_carried(void **state)
 {
     (void)state;
     struct bmoe_session *s = open_there(true, true);
     enum ggml_type type = dense_type_only(s);
+    double here = narrow_perplexity(s);
     bmoe_session_close(s);
     if (type == GGML_TYPE_COUNT)
         skip();
@@ -129,13 +145,16 @@ static void a_refused_type_is_carried(void **state)
     printf("  refused %s: %u carried, %u kept\n", ggml_type_name(type), c.n_carried, c.n_kept);
     assert_true(c.n_carried > 0);
     assert_int_equal(c.n_kept, 0);
+    assert_true(c.host_bytes <= s->plan.device);
     struct gate_live live = {.prompt_bytes = 180, .n_predict = 4};
     gate_live_succeed(s, &live);
     assert_true(stats_of(s).dev_tokens > 0);
     assert_int_equal(stats_of(s).dev_cpu_matmuls, 0);
     gate_live_fini(&live);
+    double there = narrow_perplexity(s);
     fake_device_heal();
     bmoe_session_close(s);
+    assert_memory_equal(&there, &here, sizeof there);
 }
 
 int main(int argc, char **argv)

@@ -161,12 +161,10 @@ static struct plugin_counts counts_now(void)
     return counts;
 }
 
-/* Every product, and on other devices than the NPU every node. The NPU's others are norms and their
- * weights' MUL and ADD. With all layers there libllama pins norms to the layer's device, and a
- * weight draws its op to the device that holds it; a session's layers are not offloaded, and what
- * it keeps in plain memory is not marked as weights (src/device/layers_internal.h), so there ggml
- * gives such a node to whom the nodes beside it are given. Marked as weights, gpt-oss and qwen35moe
- * have the same nodes in both. */
+/* Every product, and on other devices than the NPU every node. The NPU's others are norms and the
+ * MUL and ADD of their weights; a session may have fewer of them there. In nemotron_h, counted by
+ * op over all the prompts: 80 MUL in both, and 80 RMS_NORM in a session where it is 120 with all
+ * layers there, so the 40 are norms whose MUL is the CPU's in both. */
 static void same_places(const struct there *once, const struct there *twice)
 {
     printf("  %lld products and %lld other nodes, by the graphs %lld and %lld\n",
