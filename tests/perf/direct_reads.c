@@ -5,6 +5,9 @@
  * virtual machine that is the only way to see what the host's part of a read takes from the CPUs.
  *
  *     direct_reads FILE [KB] [READERS]
+ *
+ * With 0 KB instead: how many readers and how large reads this disk wants, a table of 1 to 16
+ * readers by 64 KB to 4 MB, alone and with a thread counting on every CPU.
  */
 #include <fcntl.h>
 #include <pthread.h>
@@ -13,12 +16,13 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { MAX_THREADS = 64, HUGE = 2 * 1024 * 1024, ROUNDS = 5, ROUND_MS = 500 };
+enum { MAX_THREADS = 64, HUGE = 2 * 1024 * 1024, ROUNDS = 5, ROUND_MS = 500, SHORT_MS = 100 };
 
 static const char *path;
 static size_t read_bytes = 864 * 1024;
@@ -26,6 +30,7 @@ static uint64_t n_places;
 static atomic_bool stop;
 static atomic_ullong bytes_read, counted;
 static bool huge_pages;
+static long round_ms = ROUND_MS;
 
 static void *count_up(void *arg)
 {
@@ -64,7 +69,7 @@ static void *read_on(void *arg)
 static void measure(unsigned readers, unsigned counters, double *rate, double *counts)
 {
     pthread_t threads[MAX_THREADS];
-    struct timespec round = {.tv_nsec = ROUND_MS * 1000000L};
+    struct timespec round = {.tv_nsec = round_ms * 1000000L};
     unsigned n = 0;
     atomic_store(&stop, false);
     atomic_store(&bytes_read, 0);
@@ -77,8 +82,8 @@ static void measure(unsigned readers, unsigned counters, double *rate, double *c
     atomic_store(&stop, true);
     for (unsigned i = 0; i < n; i++)
         pthread_join(threads[i], NULL);
-    *rate = (double)atomic_load(&bytes_read) / 1e9 / (ROUND_MS / 1e3);
-    *counts = (double)atomic_load(&counted) / (ROUND_MS / 1e3);
+    *rate = (double)atomic_load(&bytes_read) / 1e9 / ((double)round_ms / 1e3);
+    *counts = (double)atomic_load(&counted) / ((double)round_ms / 1e3);
 }
 
 static int ascending(const void *a, const void *b)
@@ -114,21 +119,50 @@ static void report(unsigned readers, unsigned cpus)
     }
 }
 
+static void readers_by_size(uint64_t file_bytes, unsigned cpus)
+{
+    static const size_t kb[] = {64, 256, 864, 4096};
+    enum { SIZES = sizeof kb / sizeof *kb, COUNTS = 5 };
+    static double rate[COUNTS][SIZES][2][ROUNDS];
+    double unused;
+    round_ms = SHORT_MS;
+    huge_pages = true;
+    for (int i = 0; i < ROUNDS; i++) /* in turn, for the machine drifts */
+        for (int c = 0; c < COUNTS; c++)
+            for (int k = 0; k < SIZES; k++)
+                for (int busy = 0; busy < 2; busy++) {
+                    read_bytes = kb[k] * 1024;
+                    n_places = (file_bytes - read_bytes) / 4096;
+                    measure(1u << c, busy ? cpus : 0, &rate[c][k][busy][i], &unused);
+                }
+    printf("| readers | 64 KB | 256 KB | 864 KB | 4 MB |\n|---|---:|---:|---:|---:|\n");
+    for (int c = 0; c < COUNTS; c++) {
+        printf("| %u |", 1u << c);
+        for (int k = 0; k < SIZES; k++)
+            printf(" %.2f, %.2f |", median(rate[c][k][0]), median(rate[c][k][1]));
+        printf("\n");
+    }
+}
+
 int main(int argc, char **argv)
 {
     struct stat st;
-    if (argc > 2)
+    bool by_size = argc > 2 && strcmp(argv[2], "0") == 0;
+    if (argc > 2 && !by_size)
         read_bytes = strtoul(argv[2], NULL, 10) * 1024;
     unsigned readers = argc > 3 ? (unsigned)strtoul(argv[3], NULL, 10) : 4;
     long cpus = sysconf(_SC_NPROCESSORS_ONLN);
     path = argc > 1 ? argv[1] : "";
     if (stat(path, &st) != 0 || read_bytes == 0 || read_bytes % 4096 ||
-        (uint64_t)st.st_size < 2 * read_bytes || cpus < 1 ||
+        (uint64_t)st.st_size < (by_size ? 8u << 20 : 2 * read_bytes) || cpus < 1 ||
         readers + (unsigned long)cpus > MAX_THREADS) {
         fprintf(stderr, "Usage: direct_reads FILE [KB, a multiple of 4] [READERS]\n");
         return 2;
     }
     n_places = ((uint64_t)st.st_size - read_bytes) / 4096;
-    report(readers, (unsigned)cpus);
+    if (by_size)
+        readers_by_size((uint64_t)st.st_size, (unsigned)cpus);
+    else
+        report(readers, (unsigned)cpus);
     return 0;
 }

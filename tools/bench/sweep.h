@@ -11,6 +11,7 @@ enum { SWEEP_BUDGETS = 4 }; /* 1/16, 1/8, 1/4 and 1/2 of the experts */
 
 /* Tokens a second, medians. */
 struct sweep_rates {
+    unsigned reps;                  /* that these are the medians of */
     double compute[BENCH_N_PHASES]; /* all resident */
     double stock[BENCH_N_PHASES];   /* stock libllama, all resident, repacked; 0: not measured */
     struct sweep_budget {
@@ -30,6 +31,21 @@ struct sweep_paths {
     const char *dir, *name; /* DIR/NAME.csv, .md and .svg */
     const char *command;    /* what makes them again */
 };
+
+/* What was measured: [0] with all resident, then by budget, last stock libllama. Its name and
+ * numbers of decoded tokens say whether two belong together. */
+enum { SWEEP_STOCK = SWEEP_BUDGETS + 1, SWEEP_RUNS };
+struct sweep_runs {
+    const char *model;
+    unsigned n_decode, reps;
+    struct bench_times *times[SWEEP_RUNS];
+};
+
+/* sweep_keep.c: a file of repetitions, so that a sweep can be made in several short goes. load adds
+ * those of the file to runs (none if there is no file); add appends the last of runs to it.
+ * Negative with a sentence on stderr. */
+int sweep_keep_load(const char *path, struct sweep_runs *runs);
+int sweep_keep_add(const char *path, const struct sweep_runs *runs);
 
 /* sweep_files.c: negative when a file cannot be written (said on stderr). */
 int sweep_write(const struct sweep_rates *r, const struct sweep_paths *to);

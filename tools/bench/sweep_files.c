@@ -34,14 +34,14 @@ static int write_table(const struct sweep_rates *r, const struct sweep_paths *to
         return -1;
     fprintf(
         f,
-        "# Speed against the budget\n\nTokens a second, medians of one run; `x` is the time by "
+        "# Speed against the budget\n\nTokens a second, medians of %u; `x` is the time by "
         "that of the limit, which is the slower of\ncomputing with all weights resident and "
         "the run's own reads alone; `at once` by that of computing with all weights resident while "
         "the same\nreads are made beside it, which is what the machine can do.\n"
         "`%s` makes it again.\n\n"
         "| budget | prefill 256 | x | at once | prefill 512 | x | at once | decode | x | at once "
         "|\n|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n",
-        to->command);
+        r->reps, to->command);
     for (int b = 0; b < SWEEP_BUDGETS; b++) {
         const struct sweep_budget *s = &r->budget[b];
         fprintf(f, "| 1/%u of the experts, %.0f MiB |", s->part, s->mib);
