@@ -9,6 +9,7 @@
 #include "device/device_probe.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #define DEFAULT_SLOTS 2
 /* Converted weights may take this part of the memory that was free. */
@@ -53,38 +54,69 @@ static uint64_t carried_bytes(const struct bmoe_session *s, const struct gguf_te
     return *to == GGML_TYPE_COUNT ? 0 : ggml_row_size(*to, t->ne[0]) * (uint64_t)t->ne[1];
 }
 
+/* A wide graph has about the same there as here: a little more was seen, for other alignment. */
+static uint64_t scratch_bytes(const struct bmoe_session *s)
+{
+    return s->buffers.compute + s->buffers.compute / 8;
+}
+
+/* A slot has a place for each role of a weight, as large as the largest of any layer. */
+struct slot {
+    struct {
+        const char *role; /* what follows blk.N. in the name */
+        uint64_t bytes;
+    } place[128];
+    unsigned n;
+    uint64_t bytes;
+};
+
+static void slot_add(struct slot *slot, const char *role, uint64_t bytes)
+{
+    enum { MOST = sizeof slot->place / sizeof slot->place[0] };
+    unsigned i = 0;
+    while (i < slot->n && strcmp(slot->place[i].role, role) != 0)
+        i++;
+    if (i == slot->n && slot->n < MOST) {
+        slot->place[slot->n++].role = role;
+        slot->place[i].bytes = 0;
+    }
+    uint64_t before = i < slot->n ? slot->place[i].bytes : 0;
+    if (bytes <= before)
+        return;
+    slot->bytes += bytes - before;
+    if (i < slot->n)
+        slot->place[i].bytes = bytes;
+}
+
 uint64_t prefill_plan_bytes(const struct bmoe_session *s)
 {
-    enum { MAX_LAYERS = 1024 };
-    uint64_t of_layer[MAX_LAYERS] = {0}, most = 0, slice = 0, carried = 0;
+    struct slot slot = {.n = 0};
+    uint64_t slice = 0, carried = 0;
     if (!s->device.device)
         return 0;
     for (uint32_t i = 0; i < gguf_index_n_tensors(s->index); i++) {
         const struct gguf_tensor *t = gguf_index_tensor(s->index, i);
-        uint32_t layer = prefill_layer_of(t->name);
         uint64_t one = t->bytes / (uint64_t)(t->ne[2] > 0 ? t->ne[2] : 1);
-        if (layer >= MAX_LAYERS)
+        if (prefill_layer_of(t->name) == LAYERS_NONE)
             continue;
         uint64_t in_another = carried_bytes(s, t);
         carried += in_another;
-        of_layer[layer] += in_another > t->bytes ? in_another : t->bytes;
-        most = of_layer[layer] > most ? of_layer[layer] : most;
+        slot_add(&slot, strchr(t->name + strlen("blk."), '.') + 1,
+                 in_another > t->bytes ? in_another : t->bytes);
         slice = one > slice ? one : slice;
     }
     if (carried > prefill_convert_limit(s))
         carried = prefill_convert_limit(s);
     uint64_t here =
         carried + pager_buffers_bytes(s->o.prefill_loaders, pager_direct_buffer_bytes(slice));
-    uint64_t there = prefill_n_slots(s) * most + s->buffers.compute;
+    uint64_t there = prefill_n_slots(s) * slot.bytes + scratch_bytes(s);
     return here + (prefill_shares_memory(s) ? there : 0);
 }
 
-/* A wide graph has about the same there as here; what is the host's own part of it was never seen
- * to make both together more than half as much again. */
 bool prefill_has_scratch(const struct bmoe_session *s, struct bmoe_error *err)
 {
     ggml_backend_buffer_type_t type = ggml_backend_dev_buffer_type(s->device.device);
-    uint64_t bytes = s->buffers.compute;
+    uint64_t bytes = scratch_bytes(s);
     size_t unused = 0, total = 0;
     ggml_backend_dev_memory(s->device.device, &unused, &total);
     bool says = unused > 0 || total > 0;
