@@ -61,31 +61,31 @@ static uint64_t scratch_bytes(const struct bmoe_session *s)
 }
 
 /* A slot has a place for each role of a weight, as large as the largest of any layer. */
+enum { MOST_ROLES = 128 };
 struct slot {
-    struct {
+    struct place {
         const char *role; /* what follows blk.N. in the name */
         uint64_t bytes;
-    } place[128];
+    } place[MOST_ROLES];
     unsigned n;
     uint64_t bytes;
 };
 
 static void slot_add(struct slot *slot, const char *role, uint64_t bytes)
 {
-    enum { MOST = sizeof slot->place / sizeof slot->place[0] };
     unsigned i = 0;
     while (i < slot->n && strcmp(slot->place[i].role, role) != 0)
         i++;
-    if (i == slot->n && slot->n < MOST) {
-        slot->place[slot->n++].role = role;
-        slot->place[i].bytes = 0;
-    }
-    uint64_t before = i < slot->n ? slot->place[i].bytes : 0;
-    if (bytes <= before)
+    if (i == MOST_ROLES) { /* no model has as many; then each weight counts */
+        slot->bytes += bytes;
         return;
-    slot->bytes += bytes - before;
-    if (i < slot->n)
+    }
+    if (i == slot->n)
+        slot->place[slot->n++] = (struct place){.role = role};
+    if (bytes > slot->place[i].bytes) {
+        slot->bytes += bytes - slot->place[i].bytes;
         slot->place[i].bytes = bytes;
+    }
 }
 
 uint64_t prefill_plan_bytes(const struct bmoe_session *s)

@@ -204,7 +204,7 @@ static void used_up(struct stream *s, const struct ggml_tensor *node)
         weight == GRAPH_NONE ? GRAPH_NONE : graph_map_weight(s->config.map, weight)->site;
     if (site == GRAPH_NONE)
         return;
-    size_t n = stream_extents(s, weight, s->sites[site].routed);
+    size_t n = stream_extents(s, weight, s->sites[site].routed, s->extents);
     pager_used(s->config.pager, s->extents, n);
 }
 

@@ -49,8 +49,8 @@ static inline void stream_fail(struct stream *s)
 
 /* stream_route.c */
 
-/* Puts the extents of the set's experts in matrix `weight` into s->extents; their number. */
-size_t stream_extents(const struct stream *s, uint32_t weight, const uint64_t *set);
+/* Puts the extents of the set's experts in matrix `weight`, ascending, into out; their number. */
+size_t stream_extents(const struct stream *s, uint32_t weight, const uint64_t *set, uint32_t *out);
 /* The routing of a site is computed: asks for what it names and, as a guess, for the next site's.
  */
 void stream_routed(struct stream *s, uint32_t site, struct ggml_tensor *ids);

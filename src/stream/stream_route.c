@@ -14,8 +14,7 @@
 /* Above this part of a site's experts the next site is read whole. */
 #define WHOLE_PART 0.85
 
-/* Appends the extents of the set's experts in matrix `weight`, ascending. */
-static size_t append(const struct stream *s, uint32_t weight, const uint64_t *set, uint32_t *out)
+size_t stream_extents(const struct stream *s, uint32_t weight, const uint64_t *set, uint32_t *out)
 {
     const struct weight *item = weights_get(s->config.weights, weight);
     size_t n = 0;
@@ -32,7 +31,7 @@ static size_t site_extents(const struct stream *s, uint32_t site, const uint64_t
     const struct graph_site *g = graph_map_site(s->config.map, site);
     size_t n = 0;
     for (uint32_t m = 0; m < g->n_matrices; m++)
-        n += append(s, g->matrices[m], set, s->extents + n);
+        n += stream_extents(s, g->matrices[m], set, s->extents + n);
     return n;
 }
 
@@ -110,9 +109,4 @@ void stream_hint_whole(struct stream *s, const struct weight *item, enum pager_c
     for (uint32_t i = 0; i < item->n_slices; i++)
         s->extents[i] = item->range.first_extent + i;
     pager_hint(s->config.pager, class, s->extents, item->n_slices, false);
-}
-
-size_t stream_extents(const struct stream *s, uint32_t weight, const uint64_t *set)
-{
-    return append(s, weight, set, s->extents);
 }

@@ -33,24 +33,6 @@ static void make_case(struct gate_case *c, enum gate_budget budget)
     c->prefill_dense = BMOE_PREFILL_DENSE_SLOTS;
 }
 
-static struct bmoe_stats stats_of(struct bmoe_session *s)
-{
-    struct bmoe_stats stats = {.size = sizeof stats};
-    bmoe_session_stats(s, &stats);
-    return stats;
-}
-
-static double perplexity(struct bmoe_session *s, uint32_t chunk)
-{
-    struct bmoe_perplexity p = {
-        .size = sizeof p, .text = gate_text(250), .text_bytes = 250, .chunk = chunk};
-    struct bmoe_perplexity_result r = {.size = sizeof r};
-    struct bmoe_error err;
-    if (bmoe_session_perplexity(s, &p, &r, &err) < 0)
-        fail_msg("perplexity: %s", err.text);
-    return r.ppl;
-}
-
 /* What an all-CPU session answers: prompts one after another, the first one again, perplexities. */
 struct answers {
     struct gate_live live[N_PROMPTS];
@@ -77,8 +59,8 @@ static int make_right(void **state)
     struct bmoe_session *s = gate_live_open(&c, false, NULL);
     for (int i = 0; i < n_prompts; i++)
         gate_live_succeed(s, &right.live[i]);
-    right.ppl = perplexity(s, 0);
-    right.ppl_chunk = perplexity(s, 100);
+    right.ppl = gate_live_perplexity(s, 250, 0, 0);
+    right.ppl_chunk = gate_live_perplexity(s, 250, 100, 0);
     bmoe_session_close(s);
     return 0;
 }
@@ -115,10 +97,11 @@ static struct bmoe_stats run_there(const struct gate_case *c, bool streamed,
         gate_live_same(&right.live[i], &r.live[i]);
         gate_live_fini(&r.live[i]);
     }
-    double ppl = perplexity(s, 0), ppl_chunk = perplexity(s, 100);
+    double ppl = gate_live_perplexity(s, 250, 0, 0),
+           ppl_chunk = gate_live_perplexity(s, 250, 100, 0);
     assert_memory_equal(&ppl, &right.ppl, sizeof ppl);
     assert_memory_equal(&ppl_chunk, &right.ppl_chunk, sizeof ppl_chunk);
-    struct bmoe_stats stats = stats_of(s);
+    struct bmoe_stats stats = gate_live_stats(s);
     bmoe_session_close(s);
     print_stats(&stats);
     assert_true(stats.dev_tokens > 0);
@@ -198,9 +181,9 @@ static void expect_wrong(struct arena_hooks arena)
     bool same = gate_live_run(s, &live) == BMOE_OK &&
                 gate_rows_equal(&right.live[0].rows, &live.rows, said, sizeof said);
     /* What is not finite is seen, and answered by the CPU from then on: as good as different. */
-    int64_t there = stats_of(s).dev_tokens;
-    double ppl = same ? perplexity(s, 0) : 0;
-    same = same && stats_of(s).dev_tokens > there;
+    int64_t there = gate_live_stats(s).dev_tokens;
+    double ppl = same ? gate_live_perplexity(s, 250, 0, 0) : 0;
+    same = same && gate_live_stats(s).dev_tokens > there;
     bmoe_session_close(s);
     gate_live_fini(&live);
     assert_false(same && memcmp(&ppl, &right.ppl, sizeof ppl) == 0);
@@ -232,13 +215,13 @@ static void the_waits_are_what_makes_it_right(void **state)
 static void one_prompt(struct bmoe_session *s, bool cold)
 {
     struct gate_live live = {.prompt_bytes = 190, .n_predict = 1};
-    struct bmoe_stats before = stats_of(s);
+    struct bmoe_stats before = gate_live_stats(s);
     gate_live_succeed(s, &live);
     gate_live_fini(&live);
-    struct bmoe_stats t = stats_of(s);
+    struct bmoe_stats t = gate_live_stats(s);
     for (int i = 0; !cold && i < 60000 && t.resident_extents == 0; i++) {
         usleep(1000);
-        t = stats_of(s);
+        t = gate_live_stats(s);
     }
     assert_int_equal(t.hits + t.misses, before.hits + before.misses);
     assert_int_equal(t.evictions, 0);
@@ -262,7 +245,7 @@ static void decode_starts_warm(void **state)
         one_prompt(s, cold);
         live[cold] = (struct gate_live){.prompt_bytes = 190, .n_predict = N_DECODE + 1};
         gate_live_succeed(s, &live[cold]);
-        struct bmoe_stats t = stats_of(s);
+        struct bmoe_stats t = gate_live_stats(s);
         printf("  %s: %.1f %% hits in %d tokens\n", cold ? "cold" : "warm",
                100.0 * (double)t.hits / (double)(t.hits + t.misses + 1), N_DECODE);
         bmoe_session_close(s);
@@ -287,7 +270,7 @@ static void the_first_graph_reads_what_it_must(void **state)
         struct gate_live live = {.prompt_bytes = UBATCH / 2 + 8, .n_predict = 1};
         gate_live_succeed(s, &live);
         gate_live_fini(&live);
-        t[i] = stats_of(s);
+        t[i] = gate_live_stats(s);
         assert_int_equal(t[i].dev_tokens - t[i - 1].dev_tokens, live.result.n_prompt);
     }
     bmoe_session_close(s);
@@ -314,7 +297,7 @@ static void evictions_while_graphs_run(void **state)
         gate_live_fini(&live);
     }
     gate_live_evict_end();
-    struct bmoe_stats stats = stats_of(s);
+    struct bmoe_stats stats = gate_live_stats(s);
     print_stats(&stats);
     assert_true(stats.dev_tokens > 0 && stats.dev_nodes > 0);
     assert_true(stats.dev_routed == 0 || stats.evictions > 0);
@@ -332,7 +315,7 @@ static void a_missed_routing_is_slow_not_wrong(void **state)
     struct bmoe_session *s = gate_live_open(&c, true, &hooks);
     gate_live_succeed(s, &live);
     gate_live_same(&right.live[0], &live);
-    struct bmoe_stats stats = stats_of(s);
+    struct bmoe_stats stats = gate_live_stats(s);
     assert_true(stats.dev_tokens > 0);
     bmoe_session_close(s);
     gate_live_fini(&live);
@@ -365,10 +348,11 @@ static void widths_of(uint32_t ubatch)
     s = gate_live_open(&c, true, &hooks);
     for (int i = 0; i < 2 * N_WIDTHS; i++) {
         struct gate_live live = {.prompt_bytes = widths[i / 2], .n_predict = 2};
-        int64_t before = stats_of(s).dev_tokens;
+        int64_t before = gate_live_stats(s).dev_tokens;
         gate_live_succeed(s, &live);
         gate_live_same(&cpu[i], &live);
-        assert_int_equal(stats_of(s).dev_tokens - before, there(live.result.n_prompt, ubatch));
+        assert_int_equal(gate_live_stats(s).dev_tokens - before,
+                         there(live.result.n_prompt, ubatch));
         gate_live_fini(&live);
         gate_live_fini(&cpu[i]);
     }
@@ -412,7 +396,7 @@ static void decide_all(const struct gate_case *c, bool there, double *logp)
             fail_msg("decide: %s", err.text);
         memcpy(logp + i * N_CHOICES, r.choice_logp, N_CHOICES * sizeof *logp);
     }
-    struct bmoe_stats t = stats_of(s);
+    struct bmoe_stats t = gate_live_stats(s);
     if (there)
         print_stats(&t);
     assert_true(!there || t.dev_tokens > 0);

@@ -5,7 +5,6 @@
  */
 #include "gate_fake.h"
 #include "gate_live.h"
-#include "gate_text.h"
 
 #include "engine/session.h"
 
@@ -18,25 +17,8 @@
 
 #include <cmocka.h>
 
-enum { UBATCH = 64 };
-
 static const char *model;
 static ggml_backend_dev_t device;
-static struct gate_live right = {.prompt_bytes = 180, .n_predict = 4};
-
-static struct {
-    unsigned n_warnings;
-    char last[512];
-} said;
-
-static void on_log(void *user, enum bmoe_log_level level, const char *line)
-{
-    (void)user;
-    if (level != BMOE_LOG_WARN)
-        return;
-    said.n_warnings++;
-    snprintf(said.last, sizeof said.last, "%s", line);
-}
 
 static struct bmoe_session *open_with(struct session_hooks hooks, bool streamed,
                                       enum bmoe_place place)
@@ -47,15 +29,14 @@ static struct bmoe_session *open_with(struct session_hooks hooks, bool streamed,
     struct bmoe_session *s = NULL;
     gate_case_init(&c);
     c.model = model;
-    c.n_ubatch = UBATCH;
+    c.n_ubatch = GATE_FAKE_UBATCH;
     gate_case_options(&c, streamed, &o);
     if (streamed)
         o.cache_bytes = 24 << 20;
     o.place = place;
-    o.log = on_log;
+    o.log = gate_fake_log;
     hooks.device = device;
-    said.n_warnings = 0;
-    said.last[0] = '\0';
+    gate_fake_hush();
     if (session_open_hooked(&s, &o, &hooks, &err) < 0)
         fail_msg("open: %s", err.text);
     return s;
@@ -71,43 +52,10 @@ static struct bmoe_session *open_placed(enum bmoe_place place)
     return open_with((struct session_hooks){0}, true, place);
 }
 
-static struct bmoe_stats stats_of(struct bmoe_session *s)
-{
-    struct bmoe_stats stats = {.size = sizeof stats};
-    bmoe_session_stats(s, &stats);
-    return stats;
-}
-
-static void answers_right(struct bmoe_session *s)
-{
-    struct gate_live live = {.prompt_bytes = right.prompt_bytes, .n_predict = right.n_predict};
-    gate_live_succeed(s, &live);
-    gate_live_same(&right, &live);
-    gate_live_fini(&live);
-}
-
 static void heal_and_close(struct bmoe_session *s)
 {
     fake_device_heal();
     bmoe_session_close(s);
-}
-
-static int make_right(void **state)
-{
-    struct gate_case c;
-    (void)state;
-    gate_case_init(&c);
-    c.model = model;
-    c.n_ubatch = UBATCH;
-    gate_live_reference(&c, &right);
-    return 0;
-}
-
-static int drop_right(void **state)
-{
-    (void)state;
-    gate_live_fini(&right);
-    return 0;
 }
 
 static void without_a_fault_it_is_right(void **state)
@@ -117,13 +65,13 @@ static void without_a_fault_it_is_right(void **state)
         unsigned graphs = fake_counts.graphs;
         struct bmoe_session *s = open_there(streamed);
         int64_t nodes = fake_counts.nodes; /* after trial products */
-        answers_right(s);
-        answers_right(s);
-        assert_int_equal(said.n_warnings, 0);
-        assert_true(stats_of(s).dev_tokens > 0);
-        assert_int_equal(stats_of(s).dev_nodes, fake_counts.nodes - nodes);
+        gate_fake_answers_right(s);
+        gate_fake_answers_right(s);
+        assert_int_equal(gate_fake_said.n_warnings, 0);
+        assert_true(gate_live_stats(s).dev_tokens > 0);
+        assert_int_equal(gate_live_stats(s).dev_nodes, fake_counts.nodes - nodes);
         assert_true(fake_counts.graphs > graphs);
-        assert_int_equal(stats_of(s).dev_cpu_matmuls, 0);
+        assert_int_equal(gate_live_stats(s).dev_cpu_matmuls, 0);
         bmoe_session_close(s);
     }
 }
@@ -132,11 +80,11 @@ static void without_a_fault_it_is_right(void **state)
 static void stays_on_the_cpu(const char *line)
 {
     struct bmoe_session *s = open_there(true);
-    assert_int_equal(said.n_warnings, 1);
-    assert_non_null(strstr(said.last, line));
-    assert_non_null(strstr(said.last, "all is computed on the CPU"));
-    answers_right(s);
-    struct bmoe_stats stats = stats_of(s);
+    assert_int_equal(gate_fake_said.n_warnings, 1);
+    assert_non_null(strstr(gate_fake_said.last, line));
+    assert_non_null(strstr(gate_fake_said.last, "all is computed on the CPU"));
+    gate_fake_answers_right(s);
+    struct bmoe_stats stats = gate_live_stats(s);
     assert_int_equal(stats.dev_tokens, 0);
     assert_int_equal(stats.dev_nodes, 0);
     heal_and_close(s);
@@ -185,11 +133,11 @@ static void one_that_pads_behind_the_experts(void **state)
     (void)state;
     fake_faults.padding = FAKE_PADDED_END;
     struct bmoe_session *s = open_there(true);
-    assert_int_equal(said.n_warnings, 0);
-    answers_right(s);
-    answers_right(s);
-    assert_int_equal(said.n_warnings, 0);
-    assert_true(stats_of(s).dev_tokens > 0);
+    assert_int_equal(gate_fake_said.n_warnings, 0);
+    gate_fake_answers_right(s);
+    gate_fake_answers_right(s);
+    assert_int_equal(gate_fake_said.n_warnings, 0);
+    assert_true(gate_live_stats(s).dev_tokens > 0);
     heal_and_close(s);
 }
 
@@ -203,14 +151,14 @@ static void one_with_little_memory(void **state)
 /* A request that meets the fault is answered by the CPU, and so are later ones. */
 static void gives_up_in_the_middle(struct bmoe_session *s, const char *line)
 {
-    answers_right(s);
-    assert_int_equal(said.n_warnings, 1);
-    assert_non_null(strstr(said.last, line));
-    assert_non_null(strstr(said.last, "again on the CPU"));
+    gate_fake_answers_right(s);
+    assert_int_equal(gate_fake_said.n_warnings, 1);
+    assert_non_null(strstr(gate_fake_said.last, line));
+    assert_non_null(strstr(gate_fake_said.last, "again on the CPU"));
     fake_device_heal();
-    int64_t tokens = stats_of(s).dev_tokens, graphs = fake_counts.graphs;
-    answers_right(s);
-    assert_int_equal(stats_of(s).dev_tokens, tokens);
+    int64_t tokens = gate_live_stats(s).dev_tokens, graphs = fake_counts.graphs;
+    gate_fake_answers_right(s);
+    assert_int_equal(gate_live_stats(s).dev_tokens, tokens);
     assert_int_equal(fake_counts.graphs, graphs);
     bmoe_session_close(s);
 }
@@ -219,7 +167,7 @@ static void one_that_computes_infinities(void **state)
 {
     (void)state;
     struct bmoe_session *s = open_there(true);
-    answers_right(s);
+    gate_fake_answers_right(s);
     fake_faults.poison = true;
     gives_up_in_the_middle(s, "not finite");
 }
@@ -244,7 +192,7 @@ static void one_that_fails_at_some_graph(void **state)
     (void)state;
     for (int i = 0; i < 4; i++) {
         struct bmoe_session *s = open_there(true);
-        int n = graphs_of_a_request(s, right.prompt_bytes);
+        int n = graphs_of_a_request(s, GATE_FAKE_PROMPT_BYTES);
         const int after[] = {0, 1, n / 2, n - 1};
         fake_faults.fail_after = after[i];
         gives_up_in_the_middle(s, "failed on FAKE0");
@@ -260,10 +208,10 @@ static void one_that_refuses_an_op(void **state)
     for (unsigned i = 0; i < sizeof ops / sizeof ops[0]; i++) {
         fake_faults.refuse_op = ops[i];
         struct bmoe_session *s = open_there(true);
-        answers_right(s);
-        answers_right(s);
-        assert_int_equal(said.n_warnings, 0);
-        assert_true(stats_of(s).dev_tokens > 0);
+        gate_fake_answers_right(s);
+        gate_fake_answers_right(s);
+        assert_int_equal(gate_fake_said.n_warnings, 0);
+        assert_true(gate_live_stats(s).dev_tokens > 0);
         heal_and_close(s);
     }
 }
@@ -276,11 +224,11 @@ static void one_that_refuses_dense_matmuls_in_narrow_graphs(void **state)
     (void)state;
     struct bmoe_session *s = open_there(true);
     fake_faults.narrow_op = GGML_OP_MUL_MAT;
-    fake_faults.narrow = UBATCH;
-    answers_right(s);
-    answers_right(s);
-    assert_int_equal(said.n_warnings, 0);
-    assert_true(stats_of(s).dev_cpu_matmuls > 0);
+    fake_faults.narrow = GATE_FAKE_UBATCH;
+    gate_fake_answers_right(s);
+    gate_fake_answers_right(s);
+    assert_int_equal(gate_fake_said.n_warnings, 0);
+    assert_true(gate_live_stats(s).dev_cpu_matmuls > 0);
     heal_and_close(s);
 }
 
@@ -291,7 +239,7 @@ static void one_that_refuses_experts_in_narrow_graphs(void **state)
     for (int i = 0; i < 2; i++) {
         struct bmoe_session *s = open_placed(places[i]);
         fake_faults.narrow_op = GGML_OP_MUL_MAT_ID;
-        fake_faults.narrow = UBATCH;
+        fake_faults.narrow = GATE_FAKE_UBATCH;
         gives_up_in_the_middle(s, "the scheduler copies blk.");
     }
 }
@@ -324,16 +272,17 @@ static void carries_a_dense_type(bool wrong)
         skip();
     *(wrong ? &fake_faults.wrong_type : &fake_faults.refuse_type) = type;
     s = open_there(true);
-    assert_int_equal(said.n_warnings, wrong);
-    assert_true(!wrong || strstr(said.last, "multiplies wrong from dense weights of type"));
+    assert_int_equal(gate_fake_said.n_warnings, wrong);
+    assert_true(!wrong ||
+                strstr(gate_fake_said.last, "multiplies wrong from dense weights of type"));
     struct prefill_counters c;
     prefill_counters(session_prefill(s), &c);
     printf("  refused %s: %u carried, %u kept\n", ggml_type_name(type), c.n_carried, c.n_kept);
     assert_true(c.n_carried > 0);
     struct gate_live live = {.prompt_bytes = 180, .n_predict = 4};
     gate_live_succeed(s, &live);
-    assert_int_equal(said.n_warnings, wrong);
-    assert_int_equal(stats_of(s).dev_cpu_matmuls, 0);
+    assert_int_equal(gate_fake_said.n_warnings, wrong);
+    assert_int_equal(gate_live_stats(s).dev_cpu_matmuls, 0);
     gate_live_fini(&live);
     heal_and_close(s);
 }
@@ -381,9 +330,9 @@ static void a_failed_read_costs_one_request(void **state)
         gate_live_fail(s, &live, BMOE_E_IO);
         gate_live_fini(&live);
         __atomic_store_n(&io.left, -1, __ATOMIC_RELAXED);
-        int64_t tokens = stats_of(s).dev_tokens;
-        answers_right(s);
-        assert_true(stats_of(s).dev_tokens > tokens);
+        int64_t tokens = gate_live_stats(s).dev_tokens;
+        gate_fake_answers_right(s);
+        assert_true(gate_live_stats(s).dev_tokens > tokens);
     }
     bmoe_session_close(s);
 }
@@ -391,7 +340,7 @@ static void a_failed_read_costs_one_request(void **state)
 /* Cancelled in the middle of device graphs, at many moments. */
 static void cancel_now(struct gate_live *live, uint32_t done)
 {
-    if (done >= UBATCH)
+    if (done >= GATE_FAKE_UBATCH)
         bmoe_session_cancel(live->user);
 }
 
@@ -403,8 +352,8 @@ static void a_cancel_costs_one_request(void **state)
         .prompt_bytes = 180, .n_predict = 4, .on_prefill = cancel_now, .user = s};
     gate_live_fail(s, &live, BMOE_E_CANCELLED);
     gate_live_fini(&live);
-    assert_int_equal(stats_of(s).dev_tokens, UBATCH);
-    answers_right(s);
+    assert_int_equal(gate_live_stats(s).dev_tokens, GATE_FAKE_UBATCH);
+    gate_fake_answers_right(s);
     bmoe_session_close(s);
 }
 
@@ -440,8 +389,8 @@ static void a_cancel_in_the_middle_of_a_graph(void **state)
             gate_live_fini(&live);
             fake_faults.on_graph = NULL;
         }
-        answers_right(s);
-        assert_int_equal(said.n_warnings, 0);
+        gate_fake_answers_right(s);
+        assert_int_equal(gate_fake_said.n_warnings, 0);
         heal_and_close(s);
     }
 }
@@ -453,19 +402,19 @@ static void evictions_while_the_arena_loads(void **state)
     static const enum bmoe_place places[] = {BMOE_PLACE_AUTO, BMOE_PLACE_COPY, BMOE_PLACE_NONE};
     for (int i = 0; i < 3; i++) {
         struct bmoe_session *s = open_placed(places[i]);
-        answers_right(s);
-        int64_t evictions = stats_of(s).evictions, lent = stats_of(s).dev_host_bytes;
+        gate_fake_answers_right(s);
+        int64_t evictions = gate_live_stats(s).evictions, lent = gate_live_stats(s).dev_host_bytes;
         gate_live_evict_begin(s);
-        for (int k = 0; k < 3 || (k < 50 && stats_of(s).dev_host_bytes == lent); k++)
-            answers_right(s);
+        for (int k = 0; k < 3 || (k < 50 && gate_live_stats(s).dev_host_bytes == lent); k++)
+            gate_fake_answers_right(s);
         gate_live_evict_end();
-        struct bmoe_stats t = stats_of(s);
+        struct bmoe_stats t = gate_live_stats(s);
         printf("  %lld evictions, %lld bytes copied from residents, %lld read\n",
                (long long)(t.evictions - evictions), (long long)t.dev_host_bytes,
                (long long)t.dev_read_bytes);
         assert_true(t.evictions > evictions);
         assert_true(t.dev_host_bytes > lent && t.dev_read_bytes > 0);
-        assert_int_equal(said.n_warnings, 0);
+        assert_int_equal(gate_fake_said.n_warnings, 0);
         bmoe_session_close(s);
     }
 }
@@ -495,5 +444,5 @@ int main(int argc, char **argv)
         TEST(evictions_while_the_arena_loads),
     };
     device = gate_fake_open(argc, argv, &model);
-    return device ? cmocka_run_group_tests(tests, make_right, drop_right) : 2;
+    return device ? cmocka_run_group_tests(tests, gate_fake_learn, gate_fake_forget) : 2;
 }

@@ -5,7 +5,6 @@
  */
 #include "gate_fake.h"
 #include "gate_live.h"
-#include "gate_text.h"
 
 #include "base/host.h"
 #include "device/kv_memory.h"
@@ -95,17 +94,6 @@ static void state_is_right(struct bmoe_session *s)
     state_fini(&k);
 }
 
-static double perplexity(struct bmoe_session *s)
-{
-    struct bmoe_perplexity p = {
-        .size = sizeof p, .text = gate_text(250), .text_bytes = 250, .skip = 1};
-    struct bmoe_perplexity_result r = {.size = sizeof r};
-    struct bmoe_error err;
-    if (bmoe_session_perplexity(s, &p, &r, &err) < 0)
-        fail_msg("perplexity: %s", err.text);
-    return r.ppl;
-}
-
 /* Answers, states saved and restored, and a context made anew, which is moved anew. */
 static void used_as_ever(struct bmoe_session *s)
 {
@@ -120,10 +108,10 @@ static void used_as_ever(struct bmoe_session *s)
     state_is_right(s);
     state_fini(&k);
     struct bmoe_session *cpu = open_there(false, N_CTX);
-    double here = perplexity(cpu);
+    double here = gate_live_perplexity(cpu, 250, 0, 1);
     bmoe_session_close(cpu);
     lines[0] = '\0';
-    double there = perplexity(s);
+    double there = gate_live_perplexity(s, 250, 0, 1);
     assert_memory_equal(&here, &there, sizeof here);
     answers_right(s);
     state_is_right(s);
@@ -217,7 +205,7 @@ static void few_rows_of_logits(void **state)
         gate_case_options(&c, false, &o);
         if (session_open_hooked(&s, &o, &hooks, &err) < 0)
             fail_msg("open: %s", err.text);
-        ppl[capped] = perplexity(s);
+        ppl[capped] = gate_live_perplexity(s, 250, 0, 1);
         assert_int_equal(s->n_outputs, FEW);
         bmoe_session_close(s);
     }

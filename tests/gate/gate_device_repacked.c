@@ -5,7 +5,6 @@
  */
 #include "gate_fake.h"
 #include "gate_live.h"
-#include "gate_text.h"
 
 #include "engine/session.h"
 
@@ -32,13 +31,6 @@ static struct bmoe_session *open_there(bool repack, bool streamed)
     c.budget = GATE_BUDGET_ALL;
     c.prefill_dense = BMOE_PREFILL_DENSE_SLOTS;
     return gate_live_open(&c, streamed, &hooks);
-}
-
-static struct bmoe_stats stats_of(struct bmoe_session *s)
-{
-    struct bmoe_stats stats = {.size = sizeof stats};
-    bmoe_session_stats(s, &stats);
-    return stats;
 }
 
 /* Whether some layer weight is in a layout of the CPU's, and the output head is not. */
@@ -76,20 +68,20 @@ static void memory_is_the_file(void **state)
         for (int i = 0; i < 2; i++) {
             struct gate_live live = {.prompt_bytes = 180, .n_predict = 1},
                              answer = {.prompt_bytes = 180, .n_predict = 24};
-            struct bmoe_stats before = stats_of(s);
+            struct bmoe_stats before = gate_live_stats(s);
             gate_live_succeed(s, &live);
             gate_live_same(&plain, &live);
             gate_live_fini(&live);
-            read[i] = stats_of(s).dev_read_bytes - before.dev_read_bytes;
-            host[i] = stats_of(s).dev_host_bytes - before.dev_host_bytes;
+            read[i] = gate_live_stats(s).dev_read_bytes - before.dev_read_bytes;
+            host[i] = gate_live_stats(s).dev_host_bytes - before.dev_host_bytes;
             gate_live_succeed(s, &answer); /* decode brings experts to memory */
             gate_live_fini(&answer);
         }
         printf("  %s: %lld bytes read, then %lld and %lld from memory\n",
                streamed ? "streamed" : "resident", (long long)read[0], (long long)read[1],
                (long long)host[1]);
-        assert_true(stats_of(s).dev_dense_bytes > 0);
-        assert_int_equal(stats_of(s).dev_cpu_matmuls, 0);
+        assert_true(gate_live_stats(s).dev_dense_bytes > 0);
+        assert_int_equal(gate_live_stats(s).dev_cpu_matmuls, 0);
         assert_true(host[1] > 0 && (streamed ? read[1] < read[0] : read[0] + read[1] == 0));
         bmoe_session_close(s);
     }
@@ -116,15 +108,10 @@ static enum ggml_type dense_type_only(const struct bmoe_session *s)
 /* Of pieces that are too narrow for the device. */
 static double narrow_perplexity(struct bmoe_session *s)
 {
-    struct bmoe_perplexity p = {
-        .size = sizeof p, .text = gate_text(100), .text_bytes = 100, .chunk = 24};
-    struct bmoe_perplexity_result r = {.size = sizeof r};
-    struct bmoe_error err;
-    int64_t before = stats_of(s).dev_tokens;
-    if (bmoe_session_perplexity(s, &p, &r, &err) < 0)
-        fail_msg("perplexity: %s", err.text);
-    assert_int_equal(stats_of(s).dev_tokens, before);
-    return r.ppl;
+    int64_t before = gate_live_stats(s).dev_tokens;
+    double ppl = gate_live_perplexity(s, 100, 24, 0);
+    assert_int_equal(gate_live_stats(s).dev_tokens, before);
+    return ppl;
 }
 
 /* Converted from whatever memory has, or from the disk: the blocks of a model without experts are
@@ -148,8 +135,8 @@ static void a_refused_type_is_carried(void **state)
     assert_true(c.host_bytes <= s->plan.device);
     struct gate_live live = {.prompt_bytes = 180, .n_predict = 4};
     gate_live_succeed(s, &live);
-    assert_true(stats_of(s).dev_tokens > 0);
-    assert_int_equal(stats_of(s).dev_cpu_matmuls, 0);
+    assert_true(gate_live_stats(s).dev_tokens > 0);
+    assert_int_equal(gate_live_stats(s).dev_cpu_matmuls, 0);
     gate_live_fini(&live);
     double there = narrow_perplexity(s);
     fake_device_heal();

@@ -5,7 +5,6 @@
  */
 #include "gate_fake.h"
 #include "gate_live.h"
-#include "gate_text.h"
 
 #include "engine/session.h"
 
@@ -17,33 +16,21 @@
 
 #include <cmocka.h>
 
-enum { UBATCH = 64 };
-
 static const char *model;
 static ggml_backend_dev_t device;
-static struct gate_live right = {.prompt_bytes = 180, .n_predict = 4};
 
 static struct {
-    unsigned n_warnings, opened_at_load;
-    bool loading;
-    char last[512];
-} said;
-
-static void on_log(void *user, enum bmoe_log_level level, const char *line)
-{
-    (void)user;
-    said.n_warnings += level == BMOE_LOG_WARN;
-    if (level == BMOE_LOG_WARN)
-        snprintf(said.last, sizeof said.last, "%s", line);
-}
+    bool begun;
+    unsigned opened; /* devices, when it did */
+} load;
 
 static void on_progress(void *user, float part)
 {
     (void)user;
     (void)part;
-    if (!said.loading)
-        said.opened_at_load = fake_counts.opened;
-    said.loading = true;
+    if (!load.begun)
+        load.opened = fake_counts.opened;
+    load.begun = true;
 }
 
 static struct bmoe_session *open_case(const struct gate_case *c, const struct session_hooks *hooks)
@@ -53,9 +40,10 @@ static struct bmoe_session *open_case(const struct gate_case *c, const struct se
     struct bmoe_session *s = NULL;
     gate_case_options(c, true, &o);
     o.cache_bytes = 24 << 20;
-    o.log = on_log;
+    o.log = gate_fake_log;
     o.progress = on_progress;
-    memset(&said, 0, sizeof said);
+    gate_fake_hush();
+    load.begun = false;
     if (session_open_hooked(&s, &o, hooks, &err) < 0)
         fail_msg("open: %s", err.text);
     return s;
@@ -66,42 +54,9 @@ static struct bmoe_session *open_there(struct session_hooks hooks)
     struct gate_case c;
     gate_case_init(&c);
     c.model = model;
-    c.n_ubatch = UBATCH;
+    c.n_ubatch = GATE_FAKE_UBATCH;
     hooks.device = device;
     return open_case(&c, &hooks);
-}
-
-static struct bmoe_stats stats_of(struct bmoe_session *s)
-{
-    struct bmoe_stats stats = {.size = sizeof stats};
-    bmoe_session_stats(s, &stats);
-    return stats;
-}
-
-static void answers_right(struct bmoe_session *s)
-{
-    struct gate_live live = {.prompt_bytes = right.prompt_bytes, .n_predict = right.n_predict};
-    gate_live_succeed(s, &live);
-    gate_live_same(&right, &live);
-    gate_live_fini(&live);
-}
-
-static int make_right(void **state)
-{
-    struct gate_case c;
-    (void)state;
-    gate_case_init(&c);
-    c.model = model;
-    c.n_ubatch = UBATCH;
-    gate_live_reference(&c, &right);
-    return 0;
-}
-
-static int drop_right(void **state)
-{
-    (void)state;
-    gate_live_fini(&right);
-    return 0;
 }
 
 /* Scratch buffers that graphs were seen to use. */
@@ -172,10 +127,10 @@ static void opened_once(void **state)
     (void)state;
     unsigned before = fake_counts.opened, closed = fake_counts.closed;
     struct bmoe_session *s = open_there((struct session_hooks){0});
-    assert_int_equal(said.opened_at_load, before + 1);
+    assert_int_equal(load.opened, before + 1);
     assert_int_equal(fake_counts.opened, before + 2);
-    answers_right(s);
-    answers_right(s);
+    gate_fake_answers_right(s);
+    gate_fake_answers_right(s);
     assert_int_equal(fake_counts.opened, before + 2);
     assert_int_equal(fake_counts.closed, closed);
     bmoe_session_close(s);
@@ -220,18 +175,18 @@ static void a_graph_that_comes_back(void **state)
     struct bmoe_session *s =
         open_there((struct session_hooks){.on_moment = come_back, .moment_user = &r});
     r.s = s;
-    answers_right(s);
-    assert_int_equal(said.n_warnings, 0);
+    gate_fake_answers_right(s);
+    assert_int_equal(gate_fake_said.n_warnings, 0);
     r.armed = true;
-    answers_right(s);
+    gate_fake_answers_right(s);
     assert_true(r.done);
-    assert_int_equal(said.n_warnings, 1);
-    assert_non_null(strstr(said.last, "the graph reads layer 0 at"));
-    assert_non_null(strstr(said.last, "again on the CPU"));
-    int64_t tokens = stats_of(s).dev_tokens;
-    answers_right(s);
-    assert_int_equal(stats_of(s).dev_tokens, tokens);
-    assert_int_equal(said.n_warnings, 1);
+    assert_int_equal(gate_fake_said.n_warnings, 1);
+    assert_non_null(strstr(gate_fake_said.last, "the graph reads layer 0 at"));
+    assert_non_null(strstr(gate_fake_said.last, "again on the CPU"));
+    int64_t tokens = gate_live_stats(s).dev_tokens;
+    gate_fake_answers_right(s);
+    assert_int_equal(gate_live_stats(s).dev_tokens, tokens);
+    assert_int_equal(gate_fake_said.n_warnings, 1);
     bmoe_session_close(s);
 }
 
@@ -248,23 +203,12 @@ static void room_for_layers_only(void **state)
         fake_faults.memory_bytes = c.device_bytes + (64 << 10);
         fake_faults.mute = mute;
         s = open_there((struct session_hooks){0});
-        answers_right(s);
-        assert_int_equal(said.n_warnings, 1);
-        assert_non_null(strstr(said.last, "for the scratch space of a graph"));
-        assert_int_equal(stats_of(s).dev_tokens, 0);
+        gate_fake_answers_right(s);
+        assert_int_equal(gate_fake_said.n_warnings, 1);
+        assert_non_null(strstr(gate_fake_said.last, "for the scratch space of a graph"));
+        assert_int_equal(gate_live_stats(s).dev_tokens, 0);
         bmoe_session_close(s);
     }
-}
-
-static double perplexity(struct bmoe_session *s, uint32_t chunk)
-{
-    struct bmoe_perplexity p = {
-        .size = sizeof p, .text = gate_text(250), .text_bytes = 250, .chunk = chunk};
-    struct bmoe_perplexity_result r = {.size = sizeof r};
-    struct bmoe_error err;
-    if (bmoe_session_perplexity(s, &p, &r, &err) < 0)
-        fail_msg("perplexity: %s", err.text);
-    return r.ppl;
 }
 
 /* Somebody takes it before a context of more rows is made. */
@@ -276,13 +220,13 @@ static void no_room_any_more(void **state)
         struct bmoe_session *s = open_there((struct session_hooks){0});
         struct prefill_counters c;
         prefill_counters(session_prefill(s), &c);
-        answers_right(s);
+        gate_fake_answers_right(s);
         if (taken)
             fake_faults.memory_bytes = c.device_bytes + (64 << 10);
-        ppl[taken] = perplexity(s, 0);
-        assert_int_equal(said.n_warnings, taken);
-        answers_right(s);
-        assert_int_equal(said.n_warnings, taken);
+        ppl[taken] = gate_live_perplexity(s, 250, 0, 0);
+        assert_int_equal(gate_fake_said.n_warnings, taken);
+        gate_fake_answers_right(s);
+        assert_int_equal(gate_fake_said.n_warnings, taken);
         fake_device_heal();
         bmoe_session_close(s);
     }
@@ -297,11 +241,11 @@ static void without_the_option_it_is_not_opened(void **state)
     struct fake_counts before = fake_counts;
     gate_case_init(&c);
     c.model = model;
-    c.n_ubatch = UBATCH;
+    c.n_ubatch = GATE_FAKE_UBATCH;
     ggml_backend_device_register(device);
     struct bmoe_session *s = open_case(&c, NULL);
-    answers_right(s);
-    perplexity(s, 0);
+    gate_fake_answers_right(s);
+    gate_live_perplexity(s, 250, 0, 0);
     bmoe_session_close(s);
     assert_int_equal(fake_counts.opened, before.opened);
     assert_int_equal(fake_counts.graphs, before.graphs);
@@ -319,7 +263,7 @@ static void narrow_graphs_are_not_its_own(void **state)
     assert_true(live.result.n_prompt < 32);
     assert_int_equal(fake_counts.graphs, graphs);
     gate_live_fini(&live);
-    answers_right(s);
+    gate_fake_answers_right(s);
     assert_true(fake_counts.graphs > graphs);
     bmoe_session_close(s);
 }
@@ -354,8 +298,8 @@ static void head_and_embedding_stay(void **state)
     struct outside o = {0};
     struct bmoe_session *s =
         open_there((struct session_hooks){.on_moment = look_outside, .moment_user = &o});
-    answers_right(s);
-    assert_true(stats_of(s).dev_nodes > 0);
+    gate_fake_answers_right(s);
+    assert_true(gate_live_stats(s).dev_nodes > 0);
     assert_true(o.n_met > 0);
     assert_int_equal(o.n_there, 0);
     bmoe_session_close(s);
@@ -383,11 +327,11 @@ static void loaders_are_not_readers(void **state)
             struct session_hooks hooks = {.device = device};
             gate_case_init(&c);
             c.model = model;
-            c.n_ubatch = UBATCH;
+            c.n_ubatch = GATE_FAKE_UBATCH;
             c.n_readers = many ? 6 : 2;
             c.n_loaders = loaders ? 4 : 1;
             struct bmoe_session *s = open_case(&c, &hooks);
-            answers_right(s);
+            gate_fake_answers_right(s);
             n[many][loaders] = n_threads();
             bmoe_session_close(s);
         }
@@ -413,5 +357,5 @@ int main(int argc, char **argv)
         TEST(without_the_option_it_is_not_opened), /* last: it stays registered */
     };
     device = gate_fake_open(argc, argv, &model);
-    return device ? cmocka_run_group_tests(tests, make_right, drop_right) : 2;
+    return device ? cmocka_run_group_tests(tests, gate_fake_learn, gate_fake_forget) : 2;
 }

@@ -121,6 +121,27 @@ void gate_live_fini(struct gate_live *live)
     live->rows = (struct gate_rows){.fd = -1};
 }
 
+struct bmoe_stats gate_live_stats(struct bmoe_session *s)
+{
+    struct bmoe_stats stats = {.size = sizeof stats};
+    bmoe_session_stats(s, &stats);
+    return stats;
+}
+
+double gate_live_perplexity(struct bmoe_session *s, uint32_t bytes, uint32_t chunk, uint32_t skip)
+{
+    struct bmoe_perplexity p = {.size = sizeof p,
+                                .text = gate_text(bytes),
+                                .text_bytes = bytes,
+                                .chunk = chunk,
+                                .skip = skip};
+    struct bmoe_perplexity_result r = {.size = sizeof r};
+    struct bmoe_error err;
+    if (bmoe_session_perplexity(s, &p, &r, &err) < 0)
+        fail_msg("perplexity: %s", err.text);
+    return r.ppl;
+}
+
 void gate_live_reference(const struct gate_case *c, struct gate_live *live)
 {
     struct bmoe_session *s = gate_live_open(c, false, NULL);

@@ -40,7 +40,11 @@ void gate_live_fail(struct bmoe_session *s, struct gate_live *live, int code);
 void gate_live_same(const struct gate_live *a, const struct gate_live *b);
 void gate_live_fini(struct gate_live *live);
 
-/* In between a thread empties the session's pager all the time. Pairs; one session at a time. */
+struct bmoe_stats gate_live_stats(struct bmoe_session *s);
+/* Of so many bytes of gate_text; chunk, skip: as in struct bmoe_perplexity. */
+double gate_live_perplexity(struct bmoe_session *s, uint32_t bytes, uint32_t chunk, uint32_t skip);
+
+/* In between a thread empties the session's pager again and again. Pairs; one session at a time. */
 void gate_live_evict_begin(struct bmoe_session *s);
 void gate_live_evict_end(void);
 
